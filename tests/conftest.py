@@ -14,7 +14,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 from allowances import WARNING_IGNORES
 
 SERVICES = {
-    "postgres": ("PostgreSQL", lambda: shutil.which("postgres") or sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))),
+    "postgres": (
+        "PostgreSQL",
+        lambda: shutil.which("postgres") or sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres")),
+    ),
     "redis": ("Redis", lambda: shutil.which("redis-server")),
     "browser": ("Chromium", lambda: shutil.which("chromium")),
     "sandbox": ("bubblewrap", lambda: shutil.which("bwrap")),

@@ -1,0 +1,1 @@
+"""Drafters and the sandbox they run in."""

@@ -1,0 +1,1 @@
+"""Catalogue, stages, verification, review, releases, sweeps and the command line."""

@@ -1,0 +1,1 @@
+"""The `spyre-factory` command, one module per group of commands."""

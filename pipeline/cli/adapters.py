@@ -1,0 +1,98 @@
+"""`spyre-factory adapters list | show | export | withdraw`: what is released."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pipeline.cli.output import one_sentence, print_json
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Number = Annotated[int, typer.Argument(help="Number of the adapter.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the `adapters` group."""
+    group = typer.Typer(no_args_is_help=True, help="Released adapters.")
+    group.command("list")(list_all)
+    group.command("show")(show)
+    group.command("export")(export)
+    group.command("withdraw")(withdraw)
+    app.add_typer(group, name="adapters")
+
+
+def list_all(as_json: Json = False) -> None:
+    """List all adapters, newest first."""
+    from pipeline.database.unit_of_work import reading
+    from pipeline.releases.repository import list_adapters
+
+    with one_sentence(), reading() as session:
+        rows = [_row(adapter) for adapter in list_adapters(session)]
+    if as_json:
+        print_json({"adapters": rows})
+        return
+    for row in rows:
+        mark = " (scripted)" if row["scripted"] else ""
+        typer.echo(
+            f"{row['id']:>4}  {row['name']} v{row['version']}  {row['origin']}  {row['state']}  {row['profile']}{mark}"
+        )
+
+
+def show(number: Number, as_json: Json = False) -> None:
+    """Print an adapter's manifest."""
+    manifest = _manifest(number)
+    if as_json:
+        print_json(manifest)
+        return
+    typer.echo(f"{manifest['name']} v{manifest['version']} for {manifest['profile']}, digest {manifest['digest']}")
+    for patch in manifest["patches"]:
+        typer.echo(f"  {patch['pattern']} {patch['parameters']} by {patch.get('drafter')}")
+
+
+def export(number: Number, file: Annotated[Path, typer.Argument(help="Where to write the manifest.")]) -> None:
+    """Write an adapter's manifest to a file."""
+    import json
+
+    from pipeline.errors import BadInput
+
+    text = json.dumps(_manifest(number), indent=2, ensure_ascii=False) + "\n"
+    with one_sentence():
+        try:
+            file.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise BadInput(f"Cannot write {str(file)!r}: {error.strerror}.") from error
+    typer.echo(f"Written to {file}.")
+
+
+def withdraw(
+    number: Number,
+    reason: Annotated[str, typer.Option("--reason", help="Why, in one sentence.")],
+    as_json: Json = False,
+) -> None:
+    """Take a release back; the checkpoints it served run again without it."""
+    from pipeline.database.accounts import local_reviewer
+    from pipeline.database.unit_of_work import unit_of_work
+    from pipeline.review.service import withdraw_adapter
+
+    with one_sentence(), unit_of_work() as session:
+        done = withdraw_adapter(session, number, local_reviewer(session), reason=reason)
+        result = {**_row(done.adapter), "runs": [run.id for run in done.runs]}
+    if as_json:
+        print_json(result)
+    else:
+        typer.echo(f"Withdrawn; {len(result['runs'])} checkpoints run again.")
+
+
+def _manifest(number: int) -> dict[str, Any]:
+    from pipeline.database.unit_of_work import reading
+    from pipeline.releases.repository import get_adapter
+
+    with one_sentence(), reading() as session:
+        return get_adapter(session, number).manifest
+
+
+def _row(adapter: Any) -> dict[str, Any]:
+    named = ("id", "name", "version", "origin", "state", "family", "profile", "digest", "scripted")
+    return {name: getattr(adapter, name) for name in named}

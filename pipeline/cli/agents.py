@@ -1,0 +1,119 @@
+"""`spyre-factory agents demo-endpoint | doctor`: the scripted endpoint, and what keeps `llm` from drafting."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from agents.drafters.llm.doctor import Check
+    from agents.endpoint import Script
+    from agents.endpoint.server import EndpointServer
+
+TRIAL_CODE = "def forward(x):\n    return x * x\n"
+FAULTS = "429, 500, malformed_body, malformed_arguments, endless, no_tools, refuse_tools, no_usage or truncated"
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the `agents` group."""
+    group = typer.Typer(no_args_is_help=True, help="The drafting agents.")
+    group.command("demo-endpoint")(demo_endpoint)
+    group.command("doctor")(doctor)
+    app.add_typer(group, name="agents")
+
+
+def demo_endpoint(
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free port.")] = 8010,
+    script: Annotated[Path | None, typer.Option("--script", help="A YAML or JSON file of scripts.")] = None,
+    fault: Annotated[str | None, typer.Option("--fault", help=f"Show a fault: {FAULTS}.")] = None,
+    times: Annotated[int, typer.Option("--times", min=1, help="How many requests show the fault.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Serve a scripted OpenAI-compatible endpoint on this machine until Ctrl-C. It calls no language model."""
+    from agents.endpoint import Fault, make_server
+
+    if fault is not None and fault not in {f.value for f in Fault}:
+        _fail(f"{fault!r} is not a fault: choose {FAULTS}.")
+    scripts = _scripts(script)
+    try:
+        server = make_server(port, scripts, Fault(fault) if fault else None, times)
+    except OSError as error:
+        _fail(f"Port {port} cannot be used ({error.strerror}): choose another with --port.")
+    _end_on_signals(server)
+    url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    typer.echo(json.dumps({"url": url, "model": "scripted"}) if as_json else _announcement(url))
+    try:
+        server.serve_forever(poll_interval=0.1)
+    finally:
+        server.server_close()
+
+
+def doctor(as_json: Json = False) -> None:
+    """Check what the llm drafter needs; exit status 1 if anything is missing. Makes one trial call to the endpoint."""
+    from agents.drafters.llm import LlmSettings
+    from agents.drafters.llm.doctor import examine
+    from pipeline.settings import get_settings
+
+    settings = get_settings()
+    llm = LlmSettings.from_environment(model=settings.llm_model, daily_budget_usd=settings.llm_daily_budget_usd)
+    checks = examine(llm, _try_sandbox)
+    failed = sum(not check.passed for check in checks)
+    if as_json:
+        report = {"checks": [c._asdict() for c in checks], "passed": len(checks) - failed, "failed": failed}
+        typer.echo(json.dumps(report))
+    else:
+        _print(checks, failed)
+    raise typer.Exit(1 if failed else 0)
+
+
+def _scripts(path: Path | None) -> tuple[Script, ...]:
+    from agents.endpoint import ScriptError, load_scripts
+
+    try:
+        return load_scripts(path)
+    except ScriptError as error:
+        _fail(f"{error}.")
+
+
+def _fail(sentence: str) -> NoReturn:
+    typer.echo(sentence, err=True)
+    raise typer.Exit(1)
+
+
+def _announcement(url: str) -> str:
+    return (
+        f"Scripted endpoint (no language model) at {url}, Ctrl-C ends it.\n"
+        f"Use it: export OPENAI_BASE_URL={url} SPYRE_FACTORY_LLM_DAILY_BUDGET_USD=1 SPYRE_FACTORY_DRAFTERS=llm"
+    )
+
+
+def _end_on_signals(server: EndpointServer) -> None:
+    """Let SIGINT and SIGTERM end the serving. They may come before it begins."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        server.stopping.set()
+        threading.Thread(target=server.shutdown, daemon=True).start()
+
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
+
+
+def _try_sandbox() -> None:
+    from agents.sandbox.capture import capture_in_sandbox
+
+    capture_in_sandbox(TRIAL_CODE, {})
+
+
+def _print(checks: list[Check], failed: int) -> None:
+    for check in checks:
+        typer.echo(f"{'ok  ' if check.passed else 'FAIL'}  {check.name}: {check.detail}")
+    state = "The llm drafter can draft." if not failed else "The llm drafter does not draft; the rules drafter does."
+    typer.echo(state)

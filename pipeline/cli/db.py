@@ -1,0 +1,54 @@
+"""`spyre-factory db upgrade | check`: the database's tables."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pipeline.cli.output import one_sentence, print_json
+from pipeline.settings import get_settings
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the `db` group."""
+    group = typer.Typer(no_args_is_help=True, help="The database.")
+    group.command("upgrade")(upgrade)
+    group.command("check")(check)
+    app.add_typer(group, name="db")
+
+
+def upgrade(as_json: Json = False) -> None:
+    """Bring the database to this version's tables. Safe to run twice."""
+    from pipeline.database import migrate
+    from pipeline.work.installation import prepare_installation
+
+    with one_sentence():
+        prepare_installation(get_settings())
+        revision = migrate.current_revision()
+    if as_json:
+        print_json({"revision": revision})
+    else:
+        typer.echo(f"The database is at {revision}.")
+
+
+def check(as_json: Json = False) -> None:
+    """Say whether the database has this version's tables; exit code 1 if not."""
+    from pipeline.database import migrate
+    from pipeline.database.facts import is_demo
+    from pipeline.database.unit_of_work import reading
+
+    with one_sentence():
+        migrate.require_current()
+        differs = migrate.differences()
+        with reading() as session:
+            demo = is_demo(session)
+    report = {"revision": migrate.head_revision(), "differences": differs, "demo": demo}
+    if as_json:
+        print_json(report)
+    else:
+        typer.echo("\n".join(differs) or f"The database is at {report['revision']} and matches.")
+    if differs:
+        raise typer.Exit(1)

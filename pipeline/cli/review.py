@@ -1,0 +1,160 @@
+"""`spyre-factory review list | show | claim | approve | reject | changes | strike`: the decisions of a human.
+
+Whoever can read the data directory decides as the human principal `local`; decisions over the network need a session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from sqlalchemy.orm import Session
+
+from pipeline.cli.output import one_sentence, print_json
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Number = Annotated[int, typer.Argument(help="Number of the candidate.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why, in one sentence.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the `review` group."""
+    group = typer.Typer(no_args_is_help=True, help="Candidates that wait for a human.")
+    for name, command in COMMANDS.items():
+        group.command(name)(command)
+    app.add_typer(group, name="review")
+
+
+def list_waiting(
+    every: Annotated[bool, typer.Option("--all", help="Decided and refused ones too.")] = False, as_json: Json = False
+) -> None:
+    """List the candidates that wait."""
+    from pipeline.review.models import CandidateState
+    from pipeline.review.presentation import summary_of
+    from pipeline.review.repository import list_candidates
+
+    rows = _read(lambda s: [summary_of(c) for c in list_candidates(s, None if every else CandidateState.WAITING)])
+    if as_json:
+        print_json({"candidates": rows})
+        return
+    for row in rows:
+        mark = " (scripted)" if row["scripted"] else ""
+        typer.echo(f"{row['id']:>4}  {row['state']:<12} {row['family']:<40} {', '.join(row['patches'])}{mark}")
+    if not rows:
+        typer.echo("No candidate waits.")
+
+
+def show(number: Number, as_json: Json = False) -> None:
+    """Show a candidate: patches, evidence, what would then pass, and the digest to name when deciding."""
+    from pipeline.review.presentation import details_of
+    from pipeline.review.repository import get_candidate
+
+    row = _read(lambda s: details_of(s, get_candidate(s, number)))
+    if as_json:
+        print_json(row)
+        return
+    typer.echo(f"Candidate {row['id']} for {row['family']} on {row['profile']}: {row['state']}")
+    if row["scripted"]:
+        typer.echo("SCRIPTED: drafted by the demonstration endpoint; it counts in no figure.")
+    for patch in row["patches"]:
+        what = f"{patch['position']}. {patch['pattern']} {patch['parameters']}"
+        typer.echo(f"  {what} by {patch['drafter']}, {patch['exactness']}")
+    for found in row["evidence"]:
+        typer.echo(f"  evidence {found['outcome']} on {found['model']}: {found['measurements']}")
+    typer.echo(f"  would then pass: {', '.join(m['model'] for m in row['would_then_pass']) or 'no model'}")
+    typer.echo(f"  approve with: spyre-factory review approve {row['id']} --seen {row['seen']} --reason TEXT")
+
+
+def claim(number: Number, as_json: Json = False) -> None:
+    """Take a candidate, so that no other reviewer decides on it meanwhile."""
+    from pipeline.review import service
+    from pipeline.review.presentation import summary_of
+
+    _decide(lambda s, who: summary_of(service.claim(s, number, who)), as_json, f"Candidate {number} is yours for now.")
+
+
+def approve(
+    number: Number,
+    seen: Annotated[str, typer.Option("--seen", help="The digest `review show` printed.")],
+    reason: Reason = "approved on the command line",
+    as_json: Json = False,
+) -> None:
+    """Release a candidate; the checkpoints it can affect are queued to run again."""
+    from pipeline.review import service
+
+    def decide(session: Session, who: Any) -> dict[str, Any]:
+        released = service.approve(session, number, who, seen=seen, reason=reason)
+        adapter = released.adapter
+        return {
+            "adapter": adapter.id,
+            "name": adapter.name,
+            "version": adapter.version,
+            "runs": [r.id for r in released.runs],
+        }
+
+    done = _decide(decide, as_json, "")
+    if not as_json:
+        typer.echo(f"Released as {done['name']} v{done['version']}; {len(done['runs'])} checkpoints run again.")
+
+
+def reject(number: Number, reason: Reason, as_json: Json = False) -> None:
+    """Refuse a candidate for good; the same set is never drafted again."""
+    from pipeline.review import service
+    from pipeline.review.presentation import summary_of
+
+    _decide(lambda s, who: summary_of(service.reject(s, number, who, reason=reason)), as_json, "Rejected.")
+
+
+def changes(number: Number, reason: Reason, as_json: Json = False) -> None:
+    """Send a candidate back to its drafters with the reason."""
+    from pipeline.review import service
+    from pipeline.review.presentation import summary_of
+
+    done = "Sent back; the next sweep drafts again."
+    _decide(lambda s, who: summary_of(service.request_changes(s, number, who, reason=reason)), as_json, done)
+
+
+def strike(
+    number: Number,
+    patch: Annotated[int, typer.Option("--patch", min=1, help="Position of the patch.")],
+    reason: Reason,
+    as_json: Json = False,
+) -> None:
+    """Take one patch out of the set: a new candidate, verified anew."""
+    from pipeline.review import service
+    from pipeline.review.presentation import summary_of
+
+    done = "Struck; the smaller set is verified anew."
+    _decide(lambda s, who: summary_of(service.strike(s, number, who, position=patch, reason=reason)), as_json, done)
+
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "list": list_waiting,
+    "show": show,
+    "claim": claim,
+    "approve": approve,
+    "reject": reject,
+    "changes": changes,
+    "strike": strike,
+}
+
+
+def _read(look: Callable[[Session], Any]) -> Any:
+    from pipeline.database.unit_of_work import reading
+
+    with one_sentence(), reading() as session:
+        return look(session)
+
+
+def _decide(decision: Callable[[Session, Any], dict[str, Any]], as_json: bool, done: str) -> dict[str, Any]:
+    from pipeline.database.accounts import local_reviewer
+    from pipeline.database.unit_of_work import unit_of_work
+
+    with one_sentence(), unit_of_work() as session:
+        result = decision(session, local_reviewer(session))
+    if as_json:
+        print_json(result)
+    elif done:
+        typer.echo(done)
+    return result

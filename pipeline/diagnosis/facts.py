@@ -1,0 +1,29 @@
+"""Structural facts of a model that the pattern table needs: head size, causality, element-wise modules."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pipeline.diagnosis.patterns import Facts
+
+ELEMENTWISE_CODE = ("transformers.activations", "torch.nn.modules.activation")
+"""Python modules whose parameterless classes map one tensor to one of the same shape."""
+
+
+def model_facts(model: Any) -> Facts:
+    """Facts of a transformers model, on any device; no weight is read."""
+    config = model.config.get_text_config()
+    heads = getattr(config, "num_attention_heads", None)
+    width = getattr(config, "hidden_size", None)
+    head_dim = getattr(config, "head_dim", None) or (width // heads if heads and width else None)
+    return Facts(head_dim, bool(getattr(config, "is_causal", False)), elementwise_modules(model))
+
+
+def elementwise_modules(model: Any) -> dict[str, str]:
+    """Module path (layer numbers as `*`) → qualified class name of every element-wise module."""
+    return {
+        re.sub(r"(^|\.)\d+(?=\.|$)", r"\1*", path): f"{type(m).__module__}.{type(m).__qualname__}"
+        for path, m in model.named_modules()
+        if type(m).__module__ in ELEMENTWISE_CODE and not list(m.parameters())
+    }

@@ -1,0 +1,113 @@
+"""Which pattern could cure which failure: a table over kind, op, place and structure; parameters from the diagnosis.
+
+Pattern ids are those of the pattern library. Nothing here names a model, a model type or a device defect: rows look at
+the failure and at structural facts of the model only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from agents.types import Failure, FailureKind, PatternUse
+
+STICK = 64
+"""Elements of a 16-bit stick: 128 bytes."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Structural facts of the model: size of its attention heads, and the class of each element-wise module by path."""
+
+    head_dim: int | None = None
+    causal: bool = False
+    elementwise: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Row:
+    """If `when` holds for a failure, `use` gives the pattern with its parameters."""
+
+    when: Callable[[Failure, Facts], bool]
+    use: Callable[[Failure, Facts], PatternUse]
+
+
+def patterns_for(failure: Failure, facts: Facts) -> tuple[PatternUse, ...]:
+    """Every pattern whose row fits, in the table's order."""
+    return tuple(row.use(failure, facts) for row in ROWS if row.when(failure, facts))
+
+
+def padded(head_dim: int) -> int:
+    """The next whole number of sticks."""
+    return -(-head_dim // STICK) * STICK
+
+
+def from_pooling(failure: Failure) -> bool:
+    """True for operations of the pooling and normalisation modules."""
+    return failure.source.startswith("embedder.py") or failure.module.split(".")[-1] in {"pooling", "normalize"}
+
+
+def from_masks(failure: Failure) -> bool:
+    """True for operations that build or consume a boolean attention mask."""
+    builds = failure.source.startswith("masking_utils.py")
+    consumes = "bool" in failure.dtypes and failure.kind in (FailureKind.UNSUPPORTED_OP, FailureKind.UNSUPPORTED_DTYPE)
+    return builds or consumes or "mask" in failure.module
+
+
+def needs_narrow_dtype(failure: Failure) -> bool:
+    """True where an operation refuses fp32 operands."""
+    refused = failure.kind is FailureKind.UNSUPPORTED_DTYPE and "float32" in failure.dtypes
+    return refused and failure.dtype_run == "float32" and not from_pooling(failure)
+
+
+def splits_stick(failure: Failure, facts: Facts) -> bool:
+    """True where heads do not fill whole sticks."""
+    layout = failure.kind in (FailureKind.LAYOUT, FailureKind.SHAPE_LIMIT) and failure.place == "block"
+    return layout and facts.head_dim is not None and facts.head_dim % STICK != 0
+
+
+def is_wrong(op: str, cause: str) -> Callable[[Failure, Facts], bool]:
+    """Wrong values of `op` that an experiment narrowed to `cause` ("layout", "length", "border" or "value")."""
+
+    def when(failure: Failure, _facts: Facts) -> bool:
+        return failure.kind is FailureKind.WRONG_VALUES and op in failure.op and failure.scalars[:1] == (cause,)
+
+    return when
+
+
+def constant(pattern: str, **parameters: Any) -> Callable[[Failure, Facts], PatternUse]:
+    """A pattern whose parameters do not depend on the failure."""
+    return lambda _failure, _facts: PatternUse(pattern, dict(parameters))
+
+
+def in_elementwise_module(failure: Failure, facts: Facts) -> bool:
+    """True where the failing operation lies inside an element-wise module (an activation)."""
+    bad = failure.kind in (FailureKind.UNSUPPORTED_OP, FailureKind.WRONG_VALUES) and "pow" in failure.op
+    return bad and module_class(failure, facts) is not None
+
+
+def module_class(failure: Failure, facts: Facts) -> str | None:
+    """The class of the element-wise module a failure lies in, by the longest matching path."""
+    paths = [p for p in facts.elementwise if failure.module == p or failure.module.startswith(p + ".")]
+    return facts.elementwise[max(paths, key=len)] if paths else None
+
+
+ROWS: tuple[Row, ...] = (
+    Row(lambda f, _: needs_narrow_dtype(f), constant("P56", dtype="float16")),
+    Row(
+        splits_stick,
+        lambda _f, facts: PatternUse(
+            "P20", {"head_dim": facts.head_dim, "padded_head_dim": padded(facts.head_dim or 0)}
+        ),
+    ),
+    Row(lambda f, _: from_masks(f) and not from_pooling(f), constant("P40", fill="finfo_min_half")),
+    Row(lambda f, _: from_pooling(f), constant("P80", placement="host")),
+    Row(in_elementwise_module, lambda f, facts: PatternUse("P01", {"module_class": module_class(f, facts)})),
+    Row(is_wrong("scaled_dot_product_attention", "layout"), constant("P54")),
+    Row(
+        is_wrong("scaled_dot_product_attention", "length"),
+        lambda _f, facts: PatternUse("P63", {"multiple": STICK, "side": "left" if facts.causal else "right"}),
+    ),
+    Row(is_wrong("block", "border"), constant("P61")),
+)

@@ -1,0 +1,56 @@
+"""From capability reports and device probes to diagnoses: one per cause, with the patterns that could apply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from agents.types import Diagnosis, Failure, FailureKind
+from pipeline.diagnosis.patterns import Facts, patterns_for
+
+
+def failures_of(reports: Iterable[dict[str, Any]]) -> list[Failure]:
+    """The failures of several capability reports (one per dtype run), equal causes merged.
+
+    A cause is (kind, op, source line, module path). What the first report already named is not repeated by the next;
+    the fp16 report adds what the checkpoint's own dtype hides.
+    """
+    merged: dict[tuple[str, str, str, str], Failure] = {}
+    for report in reports:
+        for item in report["failures"]:
+            failure = failure_from_report(item, report["dtype"])
+            merged.setdefault(cause(failure), failure)
+    return list(merged.values())
+
+
+def predictions_of(reports: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Known wrong-value defects the device's documentation predicts, for display; diagnosis never uses them."""
+    merged: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for report in reports:
+        for item in report["predicted"]:
+            merged.setdefault((item["predicted"], item["op"], item["source"]), {**item, "dtype_run": report["dtype"]})
+    return list(merged.values())
+
+
+def failure_from_report(item: dict[str, Any], dtype: str) -> Failure:
+    """A failure from one entry of a capability report that ran in `dtype`."""
+    known = {k: item[k] for k in ("op", "source", "module", "message", "place", "count", "layers", "after")}
+    return Failure(
+        kind=FailureKind(item["kind"]),
+        shapes=tuple(tuple(s) for s in item["shapes"]),
+        dtypes=tuple(item["dtypes"]),
+        scalars=tuple(item["scalars"]),
+        dtype_run=dtype,
+        **known,
+    )
+
+
+def cause(failure: Failure) -> tuple[str, str, str, str]:
+    """What makes two failures the same cause."""
+    return failure.kind, failure.op, failure.source, failure.module
+
+
+def diagnose_failures(failures: Iterable[Failure], facts: Facts) -> list[Diagnosis]:
+    """One diagnosis per failure, with the patterns of the table that fit it and the model's structure."""
+    return [Diagnosis(replace(f), patterns_for(f, facts)) for f in failures]

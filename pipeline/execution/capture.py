@@ -1,0 +1,92 @@
+"""Capability of one checkpoint: every failure at once, on fake tensors, in the checkpoint's dtype and in fp16."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from agents.types import Failure
+from pipeline.diagnosis.service import failures_of, predictions_of
+from pipeline.execution.device import open_device
+from pipeline.execution.embedder import StockEmbedder
+from pipeline.execution.models import build_meta
+from pipeline.execution.subject import Subject
+from pipeline.inspection import inspect_checkpoint
+
+LENGTH, BATCH = 40, 2
+"""Tokens and rows of the probe: a length that is not a whole number of sticks, and one padded row, so that everything
+a user's input can trigger is in the report."""
+
+
+def probe_inputs(config: Any) -> dict[str, torch.Tensor]:
+    """Host inputs of shape [BATCH, LENGTH], int64: ids inside the vocabulary, the second row half padding."""
+    vocabulary = config.get_text_config().vocab_size
+    ids = torch.arange(BATCH * LENGTH).reshape(BATCH, LENGTH) % max(vocabulary - 3, 1) + 2
+    mask = torch.ones(BATCH, LENGTH, dtype=torch.int64)
+    mask[1, LENGTH // 2 :] = 0
+    inputs = {"input_ids": ids % vocabulary, "attention_mask": mask}
+    if getattr(config, "type_vocab_size", 0):
+        inputs["token_type_ids"] = torch.zeros(BATCH, LENGTH, dtype=torch.int64)
+    return inputs
+
+
+def dtype_runs(declared: str) -> Iterator[torch.dtype]:
+    """The checkpoint's own dtype first, then fp16, which shows what the first one hides."""
+    own = getattr(torch, declared)
+    yield own
+    if own is not torch.float16:
+        yield torch.float16
+
+
+def stock_reports(subject: Subject) -> list[dict[str, Any]]:
+    """Capability reports of the stock model with its pooling, one per dtype run."""
+    device = open_device(subject.device, subject.profile)
+    device.start()
+    inspection = inspect_checkpoint(subject.folder)
+    reports = []
+    for dtype in dtype_runs(inspection.dtype or "float32"):
+        model = build_meta(subject.folder)
+        embedder = StockEmbedder(model, inspection.chain.pooling[0], inspection.chain.normalize)
+        report = device.capability(embedder, probe_inputs(model.config), dtype=dtype, blocks=None)
+        reports.append(report.to_dict())
+    return reports
+
+
+def adapted_report(subject: Subject) -> dict[str, Any]:
+    """The capability report of the model with its patches applied, in the dtype they choose."""
+    import adapters
+
+    device = open_device(subject.device, subject.profile)
+    device.start()
+    model = build_meta(subject.folder)
+    with adapters.adapt(model, patches=subject.patches, device="spyre", compile=False):
+        report = device.capability(model, probe_inputs(model.config), dtype=None, blocks=None)
+    return dict(report.to_dict())
+
+
+def capture(subject: Subject) -> dict[str, Any]:
+    """OUT of the capture stage: `passed` if no operation fails, else `failed` with every failure.
+
+    A stock model is reported in its own dtype and in fp16: causes of both count.
+    """
+    reports = stock_reports(subject) if subject.patches is None else [adapted_report(subject)]
+    failures = failures_of(reports)
+    return {
+        "outcome": "failed" if failures else "passed",
+        "reason": summary(failures),
+        "failures": [asdict(f) for f in failures],
+        "predicted": predictions_of(reports),
+        "fingerprint": reports[0]["fingerprint"],
+        "fallbacks": [f["op"] for f in reports[-1]["fallbacks"]],
+    }
+
+
+def summary(failures: list[Failure]) -> str:
+    """One line for lists: how many causes, and the first."""
+    if not failures:
+        return ""
+    first = failures[0]
+    return f"{len(failures)} causes, first: {first.kind} {first.op} at {first.source}"

@@ -1,0 +1,96 @@
+"""The stage child: `python -m pipeline.execution.child STAGE SPEC.json OUT.json`.
+
+Reads SPEC, does one stage of one subject, writes OUT. A fault of the model is a result (`failed` with its kind), a
+fault of ours is `infra`; anything else ends the process, and whoever started it stores a crash.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from agents.types import Failure, FailureKind
+from pipeline.errors import CheckpointProblem, EnvironmentProblem
+
+
+def run_inspect(spec: dict[str, Any]) -> dict[str, Any]:
+    """Judge config and files; find or make the checkpoint folder."""
+    from pipeline.execution.inspect import inspect_subject
+
+    return inspect_subject(spec)
+
+
+def run_capture(spec: dict[str, Any]) -> dict[str, Any]:
+    """Capability of the stock model, or of the model with its adapter."""
+    from pipeline.execution.capture import capture
+    from pipeline.execution.subject import subject_from_spec
+
+    return capture(subject_from_spec(spec))
+
+
+def run_execute(spec: dict[str, Any]) -> dict[str, Any]:
+    """Reference, device run, measures and verdict."""
+    from pipeline.execution.execute import execute
+    from pipeline.execution.subject import subject_from_spec
+
+    return execute(subject_from_spec(spec))
+
+
+def run_diagnose(spec: dict[str, Any]) -> dict[str, Any]:
+    """Every cause, silent ones included, with the patterns that could apply."""
+    from pipeline.execution.diagnose import diagnose
+    from pipeline.execution.subject import subject_from_spec
+
+    return diagnose(subject_from_spec(spec))
+
+
+def run_draft(spec: dict[str, Any]) -> dict[str, Any]:
+    """Candidates for the diagnoses in SPEC."""
+    from pipeline.execution.draft import draft
+    from pipeline.execution.subject import subject_from_spec
+
+    return draft(subject_from_spec(spec), spec)
+
+
+STAGES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "inspect": run_inspect,
+    "capture": run_capture,
+    "execute": run_execute,
+    "diagnose": run_diagnose,
+    "draft": run_draft,
+    "verify": run_execute,
+}
+
+
+def model_fault(problem: CheckpointProblem) -> dict[str, Any]:
+    """OUT for a checkpoint that cannot be judged for a reason of its own."""
+    failure = Failure(FailureKind(problem.kind), op="", source="", module="", message=str(problem))
+    return {"outcome": "failed", "reason": str(problem), "failures": [asdict(failure)]}
+
+
+def run_stage(stage: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """OUT of one stage."""
+    try:
+        return STAGES[stage](spec)
+    except CheckpointProblem as problem:
+        return model_fault(problem)
+    except EnvironmentProblem as problem:
+        return {"outcome": "infra", "reason": str(problem)}
+
+
+def main() -> None:
+    """Read SPEC, run the stage, write OUT."""
+    stage, spec_path, out_path = sys.argv[1:4]
+    spec = json.loads(Path(spec_path).read_text())
+    Path(spec["workdir"]).mkdir(parents=True, exist_ok=True)
+    partial = Path(out_path).with_suffix(".partial")
+    partial.write_text(json.dumps(run_stage(stage, spec)))
+    partial.rename(out_path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""The device child: runs one model on the device in block form and leaves outputs, fallbacks and any error behind.
+
+`python -m pipeline.execution.device_run SPEC.json OUT.json`. SPEC: `folder` (config and weights), `profile`, `device`,
+`patches` (list or null), `batches` (safetensors, keys "N.input_ids" ...), `outputs` (safetensors to write, keys "N",
+fp32 [batch, length, width]). OUT: `error` ({type, frame, message} or null), `fallbacks`, `executed` (batches run),
+`blocks` (block calls that ended on the device), `seconds`. An exception of the model or device is a result, not a
+failure of this process.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from pipeline.execution.device import Device, open_device
+from pipeline.execution.models import load_weights
+
+Batch = dict[str, torch.Tensor]
+
+
+def read_batches(path: Path) -> list[Batch]:
+    """The batches written by `write_batches`, in order."""
+    batches: dict[int, Batch] = {}
+    for key, tensor in load_file(path).items():
+        number, name = key.split(".", 1)
+        batches.setdefault(int(number), {})[name] = tensor
+    return [batches[n] for n in sorted(batches)]
+
+
+def write_batches(path: Path, batches: list[Batch]) -> None:
+    """Store batches of host tensors under "N.name"."""
+    save_file({f"{n}.{k}": v.contiguous() for n, batch in enumerate(batches) for k, v in batch.items()}, path)
+
+
+def place(model: Any, patches: list[dict[str, Any]] | None) -> Any:
+    """Put the model on the device: through its patches, or stock in block form in its own dtype."""
+    import adapters
+
+    return adapters.adapt(model, patches=patches or [], device="spyre")
+
+
+class BlockCount:
+    """Counts block calls whose result lies on the device: the proof that the graph ran there."""
+
+    def __init__(self, model: Any) -> None:
+        from adapters.structure import find_blocks
+
+        self.calls = 0
+        for block in find_blocks(model):
+            block.module.register_forward_hook(self._count)
+
+    def _count(self, _block: Any, _args: Any, output: Any) -> None:
+        first = output if isinstance(output, torch.Tensor) else output[0]
+        self.calls += first.device.type == "spyre"
+
+
+def run_batches(model: Any, batches: list[Batch]) -> Iterator[torch.Tensor]:
+    """The last hidden state of every batch on the host, fp32."""
+    with torch.no_grad():
+        for batch in batches:
+            yield model(**batch).last_hidden_state.cpu().float()
+
+
+def describe_error(error: BaseException) -> dict[str, str]:
+    """Type, innermost frame and shortened message; an exception that only wraps another is unwrapped."""
+    inner = getattr(error, "inner_exception", None) or error
+    frames = traceback.extract_tb(inner.__traceback__)
+    frame = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    return {"type": type(inner).__name__, "frame": frame, "message": str(inner)[:2000]}
+
+
+def run(spec: dict[str, Any], device: Device) -> dict[str, Any]:
+    """Run every batch; the first error ends the run and is part of the answer."""
+    started = time.monotonic()
+    outputs: dict[str, torch.Tensor] = {}
+    error, blocks = None, None
+    try:
+        model = load_weights(Path(spec["folder"]))
+        place(model, spec["patches"])
+        blocks = BlockCount(model)
+        for number, output in enumerate(run_batches(model, read_batches(Path(spec["batches"])))):
+            outputs[str(number)] = output.contiguous()
+    except Exception as caught:  # noqa: BLE001 - the boundary: whatever the model or device raises is the result
+        error = describe_error(caught)
+    save_file(outputs, spec["outputs"])
+    return {
+        "error": error,
+        "fallbacks": device.fallback_counts(),
+        "executed": len(outputs),
+        "blocks": blocks.calls if blocks else 0,
+        "seconds": round(time.monotonic() - started, 3),
+    }
+
+
+def main() -> None:
+    """Read SPEC, run, write OUT."""
+    spec = json.loads(Path(sys.argv[1]).read_text())
+    warnings.simplefilter("once")
+    device = open_device(spec["device"], spec["profile"])
+    device.start()
+    Path(sys.argv[2]).write_text(json.dumps(run(spec, device)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""The diagnosis child: all causes of one stock checkpoint on the device, silent ones included.
+
+`python -m pipeline.execution.diagnose_run SPEC.json OUT.json`. SPEC: a stage SPEC with `weights_dir`, the folder the
+weights are loaded from. OUT: `diagnoses` (a list of `dataclasses.asdict(Diagnosis)`), `predicted`, `fingerprint`,
+`seconds`.
+
+The causes that raise come from the capability report. The silent ones need a model that runs, so the patterns that
+cure the first kind are applied on the CPU before the probe takes its values.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from agents.types import Diagnosis, Failure
+from pipeline.diagnosis import probe
+from pipeline.diagnosis.facts import model_facts
+from pipeline.diagnosis.patterns import STICK
+from pipeline.diagnosis.service import diagnose_failures, failures_of, predictions_of
+from pipeline.execution.capture import BATCH, LENGTH, stock_reports
+from pipeline.execution.models import load_weights
+from pipeline.execution.subject import Subject, subject_from_spec
+
+
+def diagnose(subject: Subject, weights: Path) -> dict[str, Any]:
+    """Every cause with the patterns that could apply. Starts the device in this process."""
+    started = time.monotonic()
+    reports = stock_reports(subject)
+    model = load_weights(weights)
+    facts = model_facts(model)
+    raised = diagnose_failures(failures_of(reports), facts)
+    silent = diagnose_failures(silent_failures(model, raised), facts)
+    return {
+        "diagnoses": [asdict(d) for d in [*raised, *silent]],
+        "predicted": predictions_of(reports),
+        "fingerprint": reports[0]["fingerprint"],
+        "seconds": round(time.monotonic() - started, 3),
+    }
+
+
+def silent_failures(model: Any, raised: list[Diagnosis]) -> list[Failure]:
+    """What the device gets wrong without an error, found by values, in the model with the loud causes cured."""
+    import adapters
+    from adapters.structure import find_blocks
+
+    patches = [{"pattern": u.pattern, "parameters": u.parameters} for u in cures(raised)]
+    with adapters.adapt(model, patches=patches, device="cpu", dtype=torch.float32, compile=False):
+        blocks = [(b.path, b.module) for b in find_blocks(model)]
+        vocabulary = model.config.get_text_config().vocab_size
+        whole = probe.record_block_calls(model, blocks, random_inputs(vocabulary, 2 * STICK))
+        ragged = probe.record_block_calls(model, blocks, random_inputs(vocabulary, LENGTH))
+        found = list(probe.wrong_operations(whole[0], ragged[0]))
+        border = probe.wrong_border(whole[0], whole[1]) if len(whole) > 1 else None
+    return [*found, *([border] if border else [])]
+
+
+CURES_ON_CPU = frozenset({"P20", "P40"})
+"""Patterns that change what a block computes with; the others act on placement, dtype or layout only."""
+
+
+def cures(diagnoses: list[Diagnosis]) -> list[Any]:
+    """The distinct patterns of the diagnoses that the probe's CPU model needs, in order of first use."""
+    uses = {u.pattern: u for d in diagnoses for u in d.patterns if u.pattern in CURES_ON_CPU}
+    return [uses[name] for name in sorted(uses)]
+
+
+def random_inputs(vocabulary: int, length: int) -> dict[str, torch.Tensor]:
+    """Random ids [BATCH, length], the second row ending in padding."""
+    ids = torch.randint(1, vocabulary, (BATCH, length), generator=torch.Generator().manual_seed(length))
+    mask = torch.ones(BATCH, length, dtype=torch.int64)
+    mask[1, -length // 4 :] = 0
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+def main() -> None:
+    """Read SPEC, diagnose, write OUT."""
+    spec = json.loads(Path(sys.argv[1]).read_text())
+    answer = diagnose(subject_from_spec(spec), Path(spec["weights_dir"]))
+    Path(sys.argv[2]).write_text(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()

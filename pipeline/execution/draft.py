@@ -1,0 +1,83 @@
+"""The draft stage: from diagnoses to candidates, by the drafters the settings name."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from agents.drafters import draft_with
+from agents.types import Candidate, CandidateTester, DraftContext, diagnosis_from_dict
+from pipeline.execution.execute import elementwise_results
+from pipeline.execution.inspect import describe_folder, family_name
+from pipeline.execution.models import build_meta
+from pipeline.execution.subject import Subject
+from pipeline.inspection import inspect_checkpoint
+from pipeline.review.drafting import StoredBudget, StoredTrajectory
+from pipeline.settings import get_settings
+
+
+def draft(subject: Subject, spec: dict[str, Any]) -> dict[str, Any]:
+    """OUT of the stage: `candidates` and what is `left_over` with its reason."""
+    diagnoses = [diagnosis_from_dict(d) for d in spec["diagnoses"]]
+    family = family_name(inspect_checkpoint(subject.folder), describe_folder(subject.folder))
+    drafters = spec.get("drafters") or get_settings().drafters
+    outcome = draft_with(drafters, diagnoses, draft_context(subject, spec, family), llm=language_model())
+    left = [{"op": lo.diagnosis.failure.op, "reason": lo.reason} for lo in outcome.left_over]
+    return {
+        "outcome": "passed" if outcome.candidates else "failed",
+        "reason": "; ".join([*outcome.notes, *(f"{lo['op']}: {lo['reason']}" for lo in left)]),
+        "failures": [] if outcome.candidates else [asdict(d.failure) for d in diagnoses],
+        "candidates": [c.to_dict() for c in outcome.candidates],
+        "left_over": left,
+    }
+
+
+def draft_context(subject: Subject, spec: dict[str, Any], family: str) -> DraftContext:
+    """What the drafters may use: sandbox capture, an oracle test with seeds of its own, trajectory store and budget."""
+    settings = get_settings()
+    return DraftContext(
+        family=family,
+        profile=subject.profile,
+        dtype="float16",
+        rejected=dict(spec.get("rejected") or {}),
+        hidden_patterns=frozenset(spec.get("hidden_patterns") or ()),
+        capture=capture_validated,
+        test=candidate_tester(subject),
+        record=StoredTrajectory(spec.get("run_id"), settings.llm_model or "none"),
+        budget=StoredBudget(settings.llm_daily_budget_usd, spec.get("run_id")),
+    )
+
+
+def language_model() -> Any:
+    """The llm drafter as the settings and the environment configure it; None where none is set."""
+    settings = get_settings()
+    if settings.llm_model is None:
+        return None
+    from agents.drafters.llm import LlmDrafter, LlmSettings
+
+    return LlmDrafter(
+        LlmSettings.from_environment(model=settings.llm_model, daily_budget_usd=settings.llm_daily_budget_usd)
+    )
+
+
+def capture_validated(code: str, target: dict[str, Any]) -> dict[str, Any]:
+    """Capture drafted code in the sandbox and validate the document here, where no drafted code was imported."""
+    from adapters.document import validate
+    from agents.sandbox.capture import capture_in_sandbox
+
+    document = capture_in_sandbox(code, target)
+    validate(document)
+    return document
+
+
+def candidate_tester(subject: Subject) -> CandidateTester:
+    """The drafter's own test: the fp64 oracle of its documents. It tells kind, op and error size, nothing else."""
+
+    def test(candidate: Candidate, /) -> dict[str, Any]:
+        drafted = Subject(**{**subject.__dict__, "candidate": candidate.to_dict()})
+        for result in elementwise_results(drafted, build_meta(subject.folder)):
+            if result.exact_misses or not result.specials_equal:
+                return {"passed": False, "kind": "wrong_values", "op": result.name, "error": result.max_error}
+        return {"passed": True, "kind": None, "op": None, "error": None}
+
+    return test

@@ -1,0 +1,258 @@
+"""Execution of one checkpoint: CPU reference here, device in a child of its own, measures and verdict by the gate.
+
+Runs in a stage child without the device (`TORCH_DEVICE_BACKEND_AUTOLOAD=0`): reference, controls and the patched CPU
+run come from this process, device outputs from `pipeline.execution.device_run`. Hidden seeds are drawn here, after the
+candidate's digest exists.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+
+from agents.types import Failure, canonical
+from pipeline.diagnosis.classify import Raised, classify
+from pipeline.execution.children import call_device_child
+from pipeline.execution.device_run import write_batches
+from pipeline.execution.release_parts import release_parts
+from pipeline.execution.subject import Subject
+from pipeline.execution.weights import Prepared, prepare
+from pipeline.inspection import Inspection, inspect_checkpoint
+from pipeline.verification import compare
+from pipeline.verification.evidence import evidence_document
+from pipeline.verification.gate import Outcome, judge
+from pipeline.verification.measurements import (
+    CaseMeasurement,
+    ElementwiseResult,
+    ExecutionProof,
+    Measurements,
+    Place,
+    Weights,
+)
+from pipeline.verification.oracle import compare_elementwise
+from pipeline.verification.parts import is_causal
+from pipeline.verification.probes import ProbeBatch, alone_batches, probe_batches
+from pipeline.verification.seeds import HiddenSeeds, draw_hidden_seeds
+from pipeline.work.environment import environment_of
+
+FULL = "full"
+STOCK_DIGEST = "0" * 64
+"""Stands for "no candidate": the stock model under measurement."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one execution runs: the probes, the texts each runs alone, and the seeds behind them."""
+
+    seeds: HiddenSeeds
+    probes: list[ProbeBatch]
+    alone: list[list[ProbeBatch]]
+
+    @property
+    def batches(self) -> list[dict[str, torch.Tensor]]:
+        """Every batch the device runs: the probes, then the single texts, in order."""
+        return [p.inputs for p in [*self.probes, *(a for group in self.alone for a in group)]]
+
+
+def execute(subject: Subject) -> dict[str, Any]:
+    """Run, measure and judge. Returns the stage's OUT document; model and device faults are results, ours raise."""
+    started = time.monotonic()
+    inspection = inspect_checkpoint(subject.folder)
+    prepared = prepare(subject)
+    plan = make_plan(subject, inspection, prepared)
+    answer = run_on_device(subject, prepared, plan)
+    out = {"weights": subject.weights_word, "depth": prepared.depth, "recipe": prepared.recipe}
+    if answer["error"] is not None:
+        return {**out, **refused(answer["error"]), "seconds": elapsed(started)}
+    measured = measure(subject, inspection, prepared, plan, answer)
+    return {**out, **conclude(subject, plan, prepared, measured), "seconds": elapsed(started)}
+
+
+def elapsed(started: float) -> float:
+    """Seconds since `started` (monotonic), to the millisecond."""
+    return round(time.monotonic() - started, 3)
+
+
+def make_plan(subject: Subject, inspection: Inspection, prepared: Prepared) -> Plan:
+    """Draw hidden seeds and the probes of the tier; the full tier has two draws and runs texts alone as well."""
+    full = subject.tier == FULL
+    seeds = draw_hidden_seeds(candidate_digest(subject), draws=2 if full else 1)
+    causal = is_causal(prepared.model)
+    probes = [
+        probe
+        for draw, seed in enumerate(seeds.seeds)
+        for probe in probe_batches(
+            prepared.model.config,
+            prepared.tokenizer,
+            seed,
+            draw=draw,
+            tier=subject.tier,
+            causal=causal,
+            max_length=inspection.chain.max_seq_length,
+        )
+    ]
+    first_case = next((i for i, p in enumerate(probes) if p.purpose == "case" and len(p.lengths) > 1), None)
+    return Plan(seeds, probes, [alone_batches(p) if full and i == first_case else [] for i, p in enumerate(probes)])
+
+
+def candidate_digest(subject: Subject) -> str:
+    """The digest of what is being judged: candidate, released adapter, or the stock model."""
+    import hashlib
+
+    if subject.candidate is not None:
+        return str(subject.candidate["digest"])
+    if subject.adapter is not None:
+        return hashlib.sha256(canonical(subject.adapter)).hexdigest()
+    return STOCK_DIGEST
+
+
+def run_on_device(subject: Subject, prepared: Prepared, plan: Plan) -> dict[str, Any]:
+    """The device child's answer, with its outputs as tensors under "outputs"."""
+    batches, outputs = subject.workdir / "batches.safetensors", subject.workdir / "outputs.safetensors"
+    write_batches(batches, plan.batches)
+    answer = call_device_child(
+        "pipeline.execution.device_run",
+        {
+            "folder": str(prepared.folder),
+            "profile": subject.profile,
+            "device": subject.device,
+            "patches": subject.patches,
+            "batches": str(batches),
+            "outputs": str(outputs),
+        },
+        subject.workdir,
+    )
+    tensors = load_file(outputs)
+    return {**answer, "outputs": [tensors[str(i)] for i in range(answer["executed"])]}
+
+
+def refused(error: dict[str, str]) -> dict[str, Any]:
+    """OUT of a run that the device ended with an error."""
+    kind = classify(Raised(error["type"], error["frame"], error["message"]))
+    failure = Failure(kind, op="", source=error["frame"].rsplit("/", 1)[-1], module="", message=error["message"])
+    reason = f"{error['type']}: {error['message'].splitlines()[0][:300] if error['message'] else ''}"
+    return {"outcome": "failed", "reason": reason, "failures": [asdict(failure)], "executed": True}
+
+
+def measure(
+    subject: Subject, inspection: Inspection, prepared: Prepared, plan: Plan, answer: dict[str, Any]
+) -> Measurements:
+    """Everything the gate needs, from the outputs of the device child and from CPU runs here."""
+    pooling = inspection.chain.pooling[0]
+    stocks = [compare.stock_runs(prepared.model, probe, pooling) for probe in plan.probes]
+    outputs = iter(answer["outputs"])
+    device = [next(outputs) for _ in plan.probes]
+    alone = [[next(outputs) for _ in group] for group in plan.alone]
+    cases = [
+        compare.measure_case(probe, out, stock, pooling, Place.DEVICE, single or None)
+        for probe, out, stock, single in zip(plan.probes, device, stocks, alone, strict=True)
+    ]
+    ranked = compare.ranking(
+        [(o, s.reference, p.inputs["attention_mask"]) for o, s, p in zip(device, stocks, plan.probes, strict=True)],
+        pooling,
+    )
+    if subject.tier == FULL and subject.patches is not None:
+        cases.extend(patched_cpu_cases(subject, prepared, plan, stocks, pooling))
+    oracle = list(elementwise_results(subject, prepared.model))
+    return Measurements(
+        weights=Weights(subject.weights_word),
+        cases=tuple(cases),
+        execution=ExecutionProof(answer["fallbacks"], (), answer["blocks"]),
+        elementwise=tuple(oracle),
+        documents=len(oracle),
+        spearman=ranked.spearman if subject.has_weights else None,
+        spearman_pairs=ranked.pairs if subject.has_weights else 0,
+        needs_left_padding=is_causal(prepared.model),
+        depth=prepared.depth,
+    )
+
+
+def patched_cpu_cases(
+    subject: Subject, prepared: Prepared, plan: Plan, stocks: list[Any], pooling: str
+) -> Iterator[CaseMeasurement]:
+    """The patched model on the CPU in fp32 against the stock reference, on every probe; it is stock afterwards."""
+    import adapters
+
+    patches = [p for p in subject.patches or [] if p["pattern"] != "P56"]
+    with (
+        adapters.adapt(prepared.model, patches=patches, device="cpu", dtype=torch.float32, compile=False),
+        torch.no_grad(),
+    ):
+        outputs = [prepared.model(**probe.inputs).last_hidden_state for probe in plan.probes]
+    for probe, output, stock in zip(plan.probes, outputs, stocks, strict=True):
+        yield compare.measure_case(probe, output, stock, pooling, Place.CPU)
+
+
+def elementwise_results(subject: Subject, model: Any) -> Iterator[ElementwiseResult]:
+    """The fp64 oracle for every drafted document of the patches, against the stock module it replaces."""
+    from adapters.document import build, validate
+
+    for patch in subject.patches or []:
+        parameters = patch["parameters"]
+        if "document" not in parameters:
+            continue
+        stock = next(m for m in model.modules() if qualified_name(m) == parameters["module_class"])
+        document = parameters["document"]
+        validate(document)
+        yield compare_elementwise(patch["pattern"], stock, build(document), bound=patch.get("bound"))
+
+
+def qualified_name(module: Any) -> str:
+    """Python module and class of an object."""
+    return f"{type(module).__module__}.{type(module).__qualname__}"
+
+
+def conclude(subject: Subject, plan: Plan, prepared: Prepared, measured: Measurements) -> dict[str, Any]:
+    """Judge, and bind the measurements to candidate, checkpoint, environment and seeds in one evidence document."""
+    verdict = judge(measured, subject.tier)
+    evidence = evidence_document(
+        candidate=candidate_digest(subject),
+        checkpoint=checkpoint_facts(subject),
+        environment=environment_of(subject.profile),
+        seeds=plan.seeds,
+        recipe=prepared.recipe,
+        measurements=measured,
+        verdict=verdict,
+    )
+    if subject.candidate is not None:
+        lengths = [n for probe in plan.probes for n in probe.lengths]
+        parts = release_parts(prepared.model, subject.patches or [], lengths)
+        evidence = {**evidence, "complete": verdict.outcome is Outcome.PASSED, "manifest": parts}
+    return {
+        "outcome": str(verdict.outcome),
+        "reason": verdict.sentence,
+        "failures": [],
+        "measurements": headline(measured),
+        "evidence": evidence,
+        "executed": True,
+    }
+
+
+def checkpoint_facts(subject: Subject) -> dict[str, Any]:
+    """What the evidence says about the checkpoint."""
+    inspection = inspect_checkpoint(subject.folder)
+    return {
+        "model": subject.model,
+        "revision": subject.revision,
+        "config_digest": inspection.config_digest,
+        "dtype": inspection.dtype,
+        "pooling": list(inspection.chain.pooling),
+        "weights": subject.weights_word,
+    }
+
+
+def headline(measured: Measurements) -> dict[str, Any]:
+    """The few figures that lists show: lowest token and pooled cosine on the device, fallbacks, cases."""
+    device = [c for c in measured.cases if c.place is Place.DEVICE]
+    assert measured.execution is not None
+    return {
+        "worst_token_cosine": min((c.lowest_token_cosine for c in device), default=None),
+        "pooled_cosine": min((c.pooled_cosine for c in device), default=None),
+        "fallbacks": measured.execution.fallbacks,
+        "cases": len(measured.cases),
+    }

@@ -1,0 +1,48 @@
+"""The stock model of a checkpoint folder: on the meta device for capability, with weights for execution."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+
+def build_meta(folder: Path) -> Any:
+    """The stock model on the meta device, eval, scaled-dot-product attention; nothing is allocated.
+
+    Raises CheckpointProblem (`malformed`, `unknown_architecture`).
+    """
+    import torch
+
+    from pipeline.weights.synthetic.build import build_stock, load_config
+
+    with torch.device("meta"):
+        return build_stock(_for_execution(load_config(folder)))
+
+
+def load_weights(folder: Path) -> Any:
+    """The stock model with the folder's safetensors, fp32 on the CPU, eval. No remote code, no network.
+
+    Raises CheckpointProblem (`malformed`) if the files do not hold the model's tensors.
+    """
+    import torch
+    from transformers import AutoModel, AutoModelForTextEncoding
+
+    from pipeline.errors import CheckpointProblem
+    from pipeline.weights.synthetic.build import load_config
+
+    config = _for_execution(load_config(folder))
+    auto = AutoModelForTextEncoding if getattr(config, "is_encoder_decoder", False) else AutoModel
+    try:
+        model = auto.from_pretrained(
+            str(folder), config=config, dtype=torch.float32, local_files_only=True, use_safetensors=True
+        )
+    except (OSError, RuntimeError, ValueError) as error:
+        raise CheckpointProblem("malformed", f"weights in {folder} do not load: {str(error)[:300]}") from error
+    return model.eval()
+
+
+def _for_execution(config: Any) -> Any:
+    config._attn_implementation = "sdpa"
+    if hasattr(config, "use_cache"):
+        config.use_cache = False
+    return config

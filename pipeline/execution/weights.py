@@ -1,0 +1,55 @@
+"""The weights of one execution: the checkpoint's own, or calibrated synthetic ones written beside the run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.execution.models import load_weights
+from pipeline.execution.subject import Subject
+
+SEED = 0
+LARGEST_FULL_DEPTH = 200_000_000
+"""Parameters up to which a model is executed at full depth; above it one period of each layer kind is."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The stock model (fp32, CPU, eval), the folder a device child loads it from, and what must be said about it."""
+
+    model: Any
+    folder: Path
+    tokenizer: Any
+    depth: str
+    recipe: dict[str, Any] | None
+
+
+def prepare(subject: Subject) -> Prepared:
+    """Load or synthesise. Raises CheckpointProblem or RecipeRefused."""
+    tokenizer = load_tokenizer(subject.folder)
+    if subject.has_weights:
+        return Prepared(load_weights(subject.folder), subject.folder, tokenizer, "full", None)
+    return synthesised(subject, tokenizer)
+
+
+def synthesised(subject: Subject, tokenizer: Any) -> Prepared:
+    """A model with weights of the calibrated recipe, saved as a checkpoint folder for the device child."""
+    from pipeline.inspection import inspect_checkpoint
+    from pipeline.weights.synthetic.build import synthesise
+
+    parameters = inspect_checkpoint(subject.folder).parameters or 0
+    made = synthesise(subject.folder, SEED, layers=1 if parameters > LARGEST_FULL_DEPTH else None)
+    folder = subject.workdir / "weights"
+    made.model.save_pretrained(folder, safe_serialization=True)
+    recipe = {"seed": SEED, **made.report.to_dict()}
+    return Prepared(load_weights(folder), folder, tokenizer, str(made.report.depth), recipe)
+
+
+def load_tokenizer(folder: Path) -> Any:
+    """The checkpoint's tokenizer, None if the folder has none."""
+    if not (folder / "tokenizer.json").is_file() and not (folder / "tokenizer_config.json").is_file():
+        return None
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(str(folder), local_files_only=True)

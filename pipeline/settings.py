@@ -1,0 +1,48 @@
+"""All settings of the service: one typed class, prefix `SPYRE_FACTORY_`, read once. Nothing else reads the environment."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+from platformdirs import user_data_path
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """Settings with their defaults. An invalid value refuses to start and names the variable."""
+
+    model_config = SettingsConfigDict(env_prefix="SPYRE_FACTORY_", extra="ignore")
+
+    data_dir: Path = Field(default_factory=lambda: user_data_path("spyre-factory"))
+    database_url: str | None = None
+    """SQLAlchemy URL; unset means SQLite in the data directory."""
+    broker_url: str | None = None
+    """Celery broker; unset means the filesystem transport in the data directory."""
+    profile: str = "profile-2026-08"
+    drafters: Literal["rules,llm", "llm", "both", "rules"] = "rules,llm"
+    releases: Literal["bundled", "none"] = "bundled"
+    host: str = "127.0.0.1"
+    port: int = Field(default=8000, ge=0, le=65535)
+    allowed_hosts: str = "127.0.0.1,localhost,[::1]"
+    workers: int = Field(default=1, ge=1, le=64)
+    llm_model: str | None = None
+    llm_daily_budget_usd: float = Field(default=0.0, ge=0)
+    demo: bool = False
+    """True marks the database as a demonstration; its figures are never published."""
+    child_module: str = "pipeline.execution.child"
+    """What runs a stage's body: a module, or a file that ends in `.py`."""
+    free_disk_floor_mb: int = Field(default=512, ge=0)
+
+    @property
+    def sqlalchemy_url(self) -> str:
+        """The database to use."""
+        return self.database_url or f"sqlite:///{self.data_dir / 'factory.sqlite3'}"
+
+
+@lru_cache(maxsize=1)
+def get_settings() -> Settings:
+    """The settings of this process, read at the first call."""
+    return Settings()

@@ -1,0 +1,172 @@
+"""Builds a stock model from a config and gives it calibrated weights; cuts the depth of what is too big."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from pipeline.errors import CheckpointProblem
+from pipeline.verification.parts import eager_attention, is_causal, token_table, vocabulary_of
+from pipeline.weights.synthetic.draw import draw
+from pipeline.weights.synthetic.fit import fit
+from pipeline.weights.synthetic.probe import calibration_batch
+from pipeline.weights.synthetic.recipe import RECIPE, CalibrationReport, RecipeRefused
+
+# What a big random fill becomes: two values it could have drawn, so that rejection sampling ends and the tensor is not
+# constant (constants are what the recipe leaves alone).
+_RANDOM_FILLS: dict[Any, Callable[..., tuple[float, float]]] = {
+    torch.ops.aten.normal_.default: lambda mean=0.0, std=1.0: (mean, mean + std),
+    torch.ops.aten.uniform_.default: lambda low=0.0, high=1.0: ((low + high) / 2, (3 * low + high) / 4),
+}
+_BIG = 1 << 16
+
+
+class Synthetic(NamedTuple):
+    """A stock model, fp32, eval, on the CPU, with calibrated weights, and the recipe's report."""
+
+    model: nn.Module
+    report: CalibrationReport
+
+
+class Truncated(NamedTuple):
+    """A config of fewer layers and what to write beside its verdicts: "full" or "2 of 36"."""
+
+    config: Any
+    depth: str
+
+
+class _CheapFill(TorchDispatchMode):
+    """Marks big random fills instead of drawing them: the recipe draws every value anew."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in _RANDOM_FILLS and args[0].numel() >= _BIG:
+            return _mark(args[0], *_RANDOM_FILLS[func](*args[1:]))
+        return func(*args, **(kwargs or {}))
+
+
+def _mark(x: Tensor, common: float, first: float) -> Tensor:
+    x.fill_(common).flatten()[0] = first
+    return x
+
+
+def load_config(source: Any) -> Any:
+    """The stock config of a folder with config.json, of a dictionary, or the config itself (copied).
+
+    Raises CheckpointProblem `unknown_architecture` or `malformed`. Remote code is never used.
+    """
+    from transformers import AutoConfig, PreTrainedConfig
+
+    if isinstance(source, PreTrainedConfig):
+        return copy.deepcopy(source)
+    try:
+        if isinstance(source, dict):
+            fields = {k: v for k, v in source.items() if k != "model_type"}
+            return AutoConfig.for_model(source["model_type"], **fields)
+        return AutoConfig.from_pretrained(Path(source), local_files_only=True, trust_remote_code=False)
+    except (KeyError, ValueError) as error:
+        raise CheckpointProblem("unknown_architecture", f"transformers knows no such config: {_line(error)}") from error
+    except (OSError, TypeError) as error:
+        raise CheckpointProblem("malformed", f"config of {source!s} cannot be read: {_line(error)}") from error
+
+
+def build_stock(config: Any, architecture: str | None = None) -> nn.Module:
+    """The stock model of a config, fp32, eval, CPU, big random fills skipped.
+
+    `architecture` names a transformers class; without it AutoModel decides, and encoder-decoders that have a text
+    encoder class give that. Raises CheckpointProblem `unknown_architecture` or `malformed`.
+    """
+    config = copy.deepcopy(config)
+    if hasattr(config, "use_cache"):
+        config.use_cache = False
+    try:
+        with _CheapFill():
+            model = _construct(config, architecture)
+    except (ValueError, KeyError) as error:
+        raise CheckpointProblem("unknown_architecture", f"no stock model for the config: {_line(error)}") from error
+    except (RuntimeError, TypeError, AttributeError) as error:
+        raise CheckpointProblem("malformed", f"the config builds no model: {_line(error)}") from error
+    return model.eval()
+
+
+def _construct(config: Any, architecture: str | None) -> nn.Module:
+    import transformers
+    from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING
+
+    if architecture is not None:
+        found = getattr(transformers, architecture, None)
+        if not (isinstance(found, type) and issubclass(found, transformers.PreTrainedModel)):
+            raise ValueError(f"transformers has no model class {architecture!r}")
+        build: Any = found
+        return build._from_config(config, dtype=torch.float32)
+    encoder_only = getattr(config, "is_encoder_decoder", False) and type(config) in MODEL_FOR_TEXT_ENCODING_MAPPING
+    auto = transformers.AutoModelForTextEncoding if encoder_only else transformers.AutoModel
+    built: nn.Module = auto.from_config(config, dtype=torch.float32, trust_remote_code=False)
+    return built
+
+
+def _line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:300]
+
+
+def synthesise(source: Any, seed: int = 0, layers: int | None = None, architecture: str | None = None) -> Synthetic:
+    """A stock model with weights of recipe `calibrated-1`, from a config, a dictionary or a folder.
+
+    `layers` cuts the depth (see `truncated_config`), `architecture` names the class (see `build_stock`).
+    Raises CheckpointProblem or RecipeRefused.
+    """
+    config, depth = truncated_config(load_config(source), layers)
+    model = build_stock(config, architecture)
+    if token_table(model) is None:
+        raise RecipeRefused(f"recipe {RECIPE} needs a token table, {type(model).__name__} names none")
+    batch = calibration_batch(config, vocabulary_of(model), seed)
+    with eager_attention(model), torch.no_grad():
+        offset = draw(model, batch, seed)
+        if is_causal(model):
+            batch = calibration_batch(config, vocabulary_of(model), seed, side="left")
+    return Synthetic(model, fit(model, batch, seed, offset, depth))
+
+
+def truncated_config(config: Any, layers: int | None) -> Truncated:
+    """A copy with at most `layers` layers, but never less than one full period of its layer kinds.
+
+    None keeps the depth. Fields that list one value per layer are cut alike.
+    """
+    full = getattr(config, "num_hidden_layers", None)
+    if layers is None or not full or layers >= full:
+        return Truncated(copy.deepcopy(config), "full")
+    keep = max(layers, layer_period(config))
+    if keep >= full:
+        return Truncated(copy.deepcopy(config), "full")
+    fields = {k: v[:keep] if isinstance(v, list) and len(v) == full else v for k, v in config.to_dict().items()}
+    depth_field = getattr(config, "attribute_map", {}).get("num_hidden_layers", "num_hidden_layers")
+    return Truncated(type(config).from_dict({**fields, depth_field: keep}), f"{keep} of {full}")
+
+
+_PERIOD_FIELDS = (
+    "global_attn_every_n_layers",
+    "sliding_window_pattern",
+    "full_attention_interval",
+    "decoder_sparse_step",
+)
+
+
+def layer_period(config: Any) -> int:
+    """Layers that hold every layer kind once, at least 1."""
+    kinds = getattr(config, "layer_types", None) or getattr(config, "attention_layers", None)
+    if kinds:
+        return _period(kinds)
+    steps = [getattr(config, f, None) for f in _PERIOD_FIELDS]
+    return max([1, *(s for s in steps if isinstance(s, int))])
+
+
+def _period(kinds: Sequence[str]) -> int:
+    for length in range(1, len(kinds)):
+        if set(kinds[:length]) == set(kinds) and all(k == kinds[i % length] for i, k in enumerate(kinds)):
+            return length
+    return next(n for n in range(1, len(kinds) + 1) if set(kinds[:n]) == set(kinds))

@@ -1,0 +1,180 @@
+"""The eager path: what happens when an ATen operation reaches the device outside compiled code.
+
+The profile's op table decides (facts 3.2): N, D, K, V, H and S compute; F runs on the CPU with a FallbackWarning; X
+raises NotImplementedError; U raises the runtime error of an unimplemented operation. float32 operands compute only
+where facts 3.5 says so. Known wrong-value defects come first, from `sim_backend.errata.eager.apply`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch._ops import OpOverload
+
+from sim_backend.device.allow import is_allowed
+from sim_backend.device.compute import compute, shape_of
+from sim_backend.device.fallback import run_on_cpu
+from sim_backend.device.naming import aten_name, user_op
+from sim_backend.errata.operands import dtype_problem
+from sim_backend.errors import Unsupported
+
+__all__ = ["compute", "dispatch", "install"]
+
+Apply = Callable[[str, tuple[Any, ...], dict[str, Any]], Any]
+
+# Composite operations that would reach the device in pieces: the table has a row for the whole.
+_WHOLE = (
+    "native_layer_norm",
+    "_fused_rms_norm",
+    "embedding",
+    "repeat",
+    "stack",
+    "roll",
+    "flip",
+    "native_dropout",
+    "constant_pad_nd",
+    "masked_fill.Scalar",
+    "masked_fill.Tensor",
+    "index_add",
+    "index_copy",
+    "slice_scatter",
+    "select_scatter",
+)
+_ATTENTION = "_scaled_dot_product_fused_attention_overrideable"
+
+
+class _Row(NamedTuple):
+    user_op: str
+    cell: str
+    needs: tuple[str, ...]  # the OpFuncs it uses; () for moves, which take any dtype
+
+
+class _Device:
+    """What eager dispatch knows of the active profile; one per process."""
+
+    def __init__(self, profile: Any, apply: Apply | None) -> None:
+        self.profile = profile
+        self.apply = apply
+        self.rows: dict[OpOverload, _Row] = {}
+        self._problems: dict[tuple[tuple[str, ...], torch.dtype], str | None] = {}
+
+    def row(self, func: OpOverload) -> _Row:
+        found = self.rows.get(func)
+        if found is None:
+            found = self.rows[func] = self._read(func)
+        return found
+
+    def _read(self, func: OpOverload) -> _Row:
+        op = user_op(func)
+        return _Row(op, self.profile.cell(op, "eager"), tuple(self.profile.needs(op)))
+
+    def check_dtypes(self, row: _Row, values: tuple[Any, ...]) -> None:
+        """Raises Unsupported if an OpFunc of the operation does not compute on a tensor's dtype (facts 3.5)."""
+        for dtype in {v.dtype for v in values if isinstance(v, torch.Tensor) and v.device.type == "spyre"}:
+            problem = self.problem(row.needs, dtype)
+            if problem is not None:
+                raise Unsupported(problem)
+
+    def problem(self, needs: tuple[str, ...], dtype: torch.dtype) -> str | None:
+        """ "tanh on DataFormats.IEEE_FP32", or None. Cached."""
+        key = (needs, dtype)
+        if key not in self._problems:
+            found = (dtype_problem(self.profile, need, dtype) for need in needs)
+            self._problems[key] = next((p for p in found if p is not None), None)
+        return self._problems[key]
+
+
+_libraries: list[torch.library.Library] = []
+_device: _Device | None = None
+
+
+def install(profile: Any, apply: Apply | None) -> None:
+    """Register the fallback for every operation without a C++ kernel. Once per process."""
+    global _device
+    _device = _Device(profile, apply)
+    if _libraries:
+        return
+    everything = torch.library.Library("_", "IMPL")
+    everything.fallback(dispatch, "PrivateUse1")
+    whole = torch.library.Library("aten", "IMPL", "PrivateUse1")
+    for name in _WHOLE:
+        _register_whole(whole, name)
+    whole.impl(_ATTENTION, _attention)
+    _libraries.extend([everything, whole])
+
+
+def _register_whole(library: torch.library.Library, name: str) -> None:
+    packet, _, overload = name.partition(".")
+    func = getattr(getattr(torch.ops.aten, packet), overload or "default")
+    if not torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "PrivateUse1"):
+        library.impl(name, partial(dispatch, func), allow_override=True)
+
+
+def dispatch(func: OpOverload, *args: Any, **kwargs: Any) -> Any:
+    """Run `func`, called on device tensors, as the active profile says."""
+    if is_allowed() or _device is None:
+        return compute(func, args, kwargs)
+    row = _device.row(func)
+    if _device.apply is not None:
+        handled = _device.apply(row.user_op, args, kwargs)
+        if handled is not None:
+            return _deliver(func, handled, args, kwargs)
+    return _ACTIONS[row.cell](row, func, args, kwargs)
+
+
+def _attention(*args: Any, **kwargs: Any) -> Any:
+    """The form in which torch hands scaled_dot_product_attention to the device: ten results, of which it reads one."""
+    func = getattr(torch.ops.aten, _ATTENTION).default
+    if not is_allowed() and _device is not None and _device.row(func).cell in _REFUSED:
+        return dispatch(func, *args, **kwargs)
+    query, key, value, *rest = args
+    scale = kwargs.get("scale")
+    plain = torch.ops.aten.scaled_dot_product_attention.default
+    output = compute(plain, (query, key, value, *rest[:3]), {} if scale is None else {"scale": scale})
+    nothing = torch.empty(0, device="spyre")
+    return output, nothing, None, None, query.shape[2], key.shape[2], nothing, nothing, nothing
+
+
+def _deliver(func: OpOverload, handled: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
+    # An out or in-place form gets the defective result in its argument.
+    shape = shape_of(func)
+    if shape.returns[0] is None:
+        return handled
+    target: torch.Tensor = (dict(zip(shape.names, args, strict=False)) | kwargs)[shape.returns[0]]
+    return target.copy_(handled)
+
+
+def _compute(row: _Row, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if row.needs and _device is not None:
+        _device.check_dtypes(row, (*args, *kwargs.values()))
+    return compute(func, args, kwargs)
+
+
+def _fall_back(row: _Row, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return run_on_cpu(row.user_op, func, args, kwargs)
+
+
+def _refuse(row: _Row, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    raise NotImplementedError(f"Could not run '{aten_name(row.user_op)}' with arguments from the 'spyre' backend.")
+
+
+def _abort(row: _Row, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    raise RuntimeError(unimplemented(row.user_op))
+
+
+def unimplemented(op: str) -> str:
+    """The message of a call of the operation `op` that the backend compiler only compiled to an exception."""
+    name = op.split(".")[1]
+    return f"Invoked sdsc_fused_{name}_0 which contains unimplemented operation {name}"
+
+
+_REFUSED = ("X", "U")
+_ACTIONS: dict[str, Callable[[_Row, OpOverload, tuple[Any, ...], dict[str, Any]], Any]] = {
+    **dict.fromkeys("NDKVHS", _compute),
+    "F": _fall_back,
+    "X": _refuse,
+    "U": _abort,
+}

@@ -1,0 +1,10 @@
+#include "spyre.h"
+
+namespace spyre {
+
+Policy& policy() {
+  static Policy instance;
+  return instance;
+}
+
+}  // namespace spyre

@@ -1,0 +1,53 @@
+"""The CPU fallback of the device's software: inputs move to the host, the operation runs there, results move back.
+
+Right but slow; each call warns and is counted (`fallback_counts`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.utils._pytree import tree_map
+
+from sim_backend.device import ext
+from sim_backend.device.allow import allowed
+from sim_backend.device.compute import call_with, check_devices, shape_of, tuple_of
+from sim_backend.device.fallback_counts import note_fallback
+
+
+def run_on_cpu(op: str, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run `func` on host copies in the host's dtypes (fp16 stays fp16) and copy the results to the device."""
+    note_fallback(op, stacklevel=5)
+    shape = shape_of(func)
+    named = dict(zip(shape.names, args, strict=False)) | kwargs
+    check_devices(named.values())
+    with allowed():
+        host = {name: tree_map(_to_host, value) for name, value in named.items()}
+        result = call_with(func, host, len(args))
+        for name in shape.written & named.keys():
+            _copy_back(named[name], host[name])
+        return tuple_of(shape, result, named, lambda r: tree_map(_to_device, r))
+
+
+def _to_host(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.cpu()
+    if isinstance(value, torch.device):
+        return torch.device("cpu")
+    return ext.host_generator(value) if isinstance(value, torch.Generator) else value
+
+
+def _to_device(value: Any) -> Any:
+    return value.to("spyre") if isinstance(value, torch.Tensor) else value
+
+
+def _copy_back(device: Any, host: Any) -> None:
+    if isinstance(device, torch.Tensor):
+        if device.shape != host.shape:
+            device.resize_(host.shape)
+        device.copy_(host)
+    elif isinstance(device, list | tuple):
+        for target, source in zip(device, host, strict=True):
+            _copy_back(target, source)

@@ -1,0 +1,44 @@
+// Python binding of the DL16 conversions. Policies arrive as the integers of dl16::Rounding and dl16::Infinity.
+#include <ATen/ops/empty_like.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include "tensors.h"
+
+namespace {
+
+using dl16::Infinity;
+using dl16::Rounding;
+
+at::Tensor round_copy(const at::Tensor& x) {
+  auto out = at::empty_like(x);
+  dl16::round_into(x, out);
+  return out;
+}
+
+at::Tensor round_in_place(const at::Tensor& x) {
+  dl16::round_into(x, x);
+  return x;
+}
+
+at::Tensor from_host(const at::Tensor& x, int rounding, int infinity) {
+  return dl16::from_host_tensor(x, static_cast<Rounding>(rounding), static_cast<Infinity>(infinity));
+}
+
+at::Tensor to_host(const at::Tensor& codes, const py::object& dtype, int infinity) {
+  const auto type = reinterpret_cast<THPDtype*>(dtype.ptr())->scalar_type;
+  return dl16::to_host_tensor(codes, type, static_cast<Infinity>(infinity));
+}
+
+}  // namespace
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  m.def("encode", &dl16::encode_tensor);
+  m.def("decode", &dl16::decode_tensor);
+  m.def("encode_into", &dl16::encode_into);
+  m.def("decode_into", &dl16::decode_into);
+  m.def("round_dl16", &round_copy);
+  m.def("round_dl16_", &round_in_place);
+  m.def("from_host", &from_host);
+  m.def("to_host", &to_host);
+}

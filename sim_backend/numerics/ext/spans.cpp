@@ -1,0 +1,92 @@
+#include "spans.h"
+
+#include <ATen/Parallel.h>
+
+// One build for every x86-64: the loader picks the AVX2 clone of a loop where the processor has it.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define DL16_CLONES __attribute__((target_clones("avx2", "default")))
+#else
+#define DL16_CLONES
+#endif
+
+namespace dl16 {
+namespace {
+
+constexpr int64_t kGrain = 1 << 15;
+
+template <class In, class Out, class Loop>
+void parallel(const In* in, Out* out, int64_t n, Loop loop) {
+  if (n <= kGrain) return loop(in, out, n);
+  at::parallel_for(0, n, kGrain, [&](int64_t begin, int64_t end) { loop(in + begin, out + begin, end - begin); });
+}
+
+DL16_CLONES void round_loop(const float* in, float* out, int64_t n) {
+  for (int64_t i = 0; i < n; i++) out[i] = round(in[i]);
+}
+DL16_CLONES void encode_loop(const float* in, int16_t* out, int64_t n) {
+  for (int64_t i = 0; i < n; i++) out[i] = encode(in[i]);
+}
+DL16_CLONES void decode_loop(const int16_t* in, float* out, int64_t n) {
+  for (int64_t i = 0; i < n; i++) out[i] = decode(in[i]);
+}
+DL16_CLONES void wrap_loop(const int64_t* in, int64_t* out, int64_t n) {
+  for (int64_t i = 0; i < n; i++) out[i] = static_cast<int32_t>(in[i]);
+}
+
+using FromHost = void (*)(const uint16_t*, int16_t*, int64_t);
+using ToHost = void (*)(const int16_t*, uint16_t*, int64_t);
+
+// A clone needs a name of its own, so the nine pairs of policies are spelled by macro, not by template.
+#define FROM_HOST(NAME, R, I)                                                              \
+  DL16_CLONES void half_##NAME(const uint16_t* in, int16_t* out, int64_t n) {              \
+    for (int64_t i = 0; i < n; i++) out[i] = from_half<Rounding::R, Infinity::I>(in[i]);   \
+  }                                                                                        \
+  DL16_CLONES void bfloat_##NAME(const uint16_t* in, int16_t* out, int64_t n) {            \
+    for (int64_t i = 0; i < n; i++) out[i] = from_bfloat<Rounding::R, Infinity::I>(in[i]); \
+  }
+FROM_HOST(tr, truncate, rebias)
+FROM_HOST(ts, truncate, saturate_finite)
+FROM_HOST(tp, truncate, preserve)
+FROM_HOST(ur, nearest_up, rebias)
+FROM_HOST(us, nearest_up, saturate_finite)
+FROM_HOST(up, nearest_up, preserve)
+FROM_HOST(er, nearest_even, rebias)
+FROM_HOST(es, nearest_even, saturate_finite)
+FROM_HOST(ep, nearest_even, preserve)
+#undef FROM_HOST
+
+constexpr FromHost kFromHalf[3][3] = {{half_tr, half_ts, half_tp}, {half_ur, half_us, half_up}, {half_er, half_es, half_ep}};
+constexpr FromHost kFromBfloat[3][3] = {
+    {bfloat_tr, bfloat_ts, bfloat_tp}, {bfloat_ur, bfloat_us, bfloat_up}, {bfloat_er, bfloat_es, bfloat_ep}};
+
+#define TO_HOST(KIND, NAME, I)                                                        \
+  DL16_CLONES void KIND##_##NAME(const int16_t* in, uint16_t* out, int64_t n) {       \
+    for (int64_t i = 0; i < n; i++) out[i] = KIND<Infinity::I>(in[i]);                \
+  }
+TO_HOST(to_half, nan, rebias)
+TO_HOST(to_half, inf, preserve)
+TO_HOST(to_bfloat, nan, rebias)
+TO_HOST(to_bfloat, inf, preserve)
+#undef TO_HOST
+
+}  // namespace
+
+void round_span(const float* in, float* out, int64_t n) { parallel(in, out, n, round_loop); }
+void encode_span(const float* in, int16_t* out, int64_t n) { parallel(in, out, n, encode_loop); }
+void decode_span(const int16_t* in, float* out, int64_t n) { parallel(in, out, n, decode_loop); }
+void wrap_span(const int64_t* in, int64_t* out, int64_t n) { parallel(in, out, n, wrap_loop); }
+
+void from_half_span(const uint16_t* in, int16_t* out, int64_t n, Rounding rounding, Infinity infinity) {
+  parallel(in, out, n, kFromHalf[static_cast<int>(rounding)][static_cast<int>(infinity)]);
+}
+void from_bfloat_span(const uint16_t* in, int16_t* out, int64_t n, Rounding rounding, Infinity infinity) {
+  parallel(in, out, n, kFromBfloat[static_cast<int>(rounding)][static_cast<int>(infinity)]);
+}
+void to_half_span(const int16_t* in, uint16_t* out, int64_t n, Infinity infinity) {
+  parallel(in, out, n, infinity == Infinity::preserve ? to_half_inf : to_half_nan);
+}
+void to_bfloat_span(const int16_t* in, uint16_t* out, int64_t n, Infinity infinity) {
+  parallel(in, out, n, infinity == Infinity::preserve ? to_bfloat_inf : to_bfloat_nan);
+}
+
+}  // namespace dl16

@@ -1,0 +1,69 @@
+"""The pattern table looks at failures and structure only, never at a model's name."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+from agents.types import Failure, FailureKind
+from pipeline.diagnosis import patterns
+from pipeline.diagnosis.patterns import Facts, patterns_for
+
+
+def failure(kind: str, op: str = "aten.view.default", **more: object) -> Failure:
+    base = {"source": "modeling_x.py:10", "module": "encoder.layer.*.attention", "message": ""}
+    return Failure(kind=FailureKind(kind), op=op, **{**base, **more})  # type: ignore[arg-type]
+
+
+def ids(found: Failure, facts: Facts) -> list[str]:
+    return [use.pattern for use in patterns_for(found, facts)]
+
+
+def test_fp32_refusals_ask_for_a_narrow_dtype_only_in_the_fp32_run() -> None:
+    refused = {"kind": "unsupported_dtype", "op": "aten.mm.default", "dtypes": ("float32", "float32")}
+    assert ids(failure(**refused, dtype_run="float32"), Facts(64)) == ["P56"]
+    assert ids(failure(**refused, dtype_run="float16"), Facts(64)) == []
+
+
+def test_a_narrow_dtype_is_no_cure_for_integer_operands() -> None:
+    integers = failure("unsupported_dtype", "aten.ge.Scalar", dtypes=("int64",), dtype_run="float32", place="outside")
+    assert ids(integers, Facts(64)) == []
+
+
+def test_heads_that_split_a_stick_are_padded_to_the_next_whole_stick() -> None:
+    for head_dim, wanted in ((32, 64), (72, 128), (96, 128)):
+        use = patterns_for(failure("layout"), Facts(head_dim))[0]
+        assert use.parameters == {"head_dim": head_dim, "padded_head_dim": wanted}
+    assert ids(failure("layout"), Facts(64)) == []
+
+
+def test_mask_building_moves_to_the_host() -> None:
+    assert ids(failure("unsupported_op", source="masking_utils.py:400", place="outside"), Facts(64)) == ["P40"]
+
+
+def test_pooling_moves_to_the_host_and_is_not_mistaken_for_a_mask() -> None:
+    assert ids(failure("unsupported_op", "aten.clamp_min.default", source="embedder.py:40"), Facts(64)) == ["P80"]
+
+
+def test_each_silent_cause_has_its_own_pattern() -> None:
+    sdpa = "aten.scaled_dot_product_attention.default"
+    assert ids(failure("wrong_values", sdpa, scalars=("layout",)), Facts(64)) == ["P54"]
+    assert ids(failure("wrong_values", sdpa, scalars=("length",)), Facts(64)) == ["P63"]
+    assert ids(failure("wrong_values", "block", scalars=("border",)), Facts(64)) == ["P61"]
+
+
+def test_padding_side_follows_causality() -> None:
+    sdpa = failure("wrong_values", "aten.scaled_dot_product_attention.default", scalars=("length",))
+    assert patterns_for(sdpa, Facts(64, causal=True))[0].parameters["side"] == "left"
+
+
+def test_power_in_an_activation_names_the_class_to_replace() -> None:
+    facts = Facts(64, elementwise={"encoder.layer.*.activation": "transformers.activations.NewGELUActivation"})
+    bad = failure("wrong_values", "aten.pow.Tensor_Scalar", module="encoder.layer.*.activation", scalars=("value", 3))
+    use = patterns_for(bad, facts)[0]
+    assert (use.pattern, use.parameters) == ("P01", {"module_class": "transformers.activations.NewGELUActivation"})
+
+
+def test_the_table_names_no_model_type_and_no_erratum() -> None:
+    source = inspect.getsource(patterns)
+    assert not re.search(r"bert|gpt|qwen|gemma|\bE-\d\d", source, re.IGNORECASE)

@@ -1,0 +1,205 @@
+"""Copies between host and device: formats, strides, refusals, layout tags."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from sim_backend import numerics
+from sim_backend.device import ext
+from sim_backend.device.allow import allowed
+
+pytestmark = pytest.mark.usefixtures("_quiet_int64")
+
+
+def on_device(x: torch.Tensor) -> torch.Tensor:
+    return x.to("spyre")
+
+
+def test_fp16_and_bf16_are_held_as_dl16_codes() -> None:
+    for dtype in (torch.float16, torch.bfloat16):
+        t = on_device(torch.tensor([1.0, -1.0, 2.0**-8], dtype=dtype))
+        assert (ext.cpu_alias(t).to(torch.int32) & 0xFFFF).tolist() == [0x3E00, 0xBE00, 0x2E00]
+
+
+def test_the_alias_has_the_bytes_sizes_and_strides_of_the_tensor() -> None:
+    t = on_device(torch.arange(12, dtype=torch.float32).view(3, 4))[1:, ::2]
+    alias = ext.cpu_alias(t)
+    assert (alias.shape, alias.stride(), alias.device.type) == (t.shape, t.stride(), "cpu")
+    alias.fill_(5.0)
+    assert t.cpu().eq(5.0).all()
+
+
+def test_an_alias_keeps_the_memory_alive() -> None:
+    alias = ext.cpu_alias(on_device(torch.full((1000,), 3.0)))
+    other = [on_device(torch.zeros(1000)) for _ in range(5)]
+    assert alias.eq(3.0).all()
+    assert len(other) == 5
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8])
+def test_plain_dtypes_come_back_unchanged(dtype: torch.dtype) -> None:
+    x = torch.arange(24).view(2, 3, 4).to(dtype)
+    assert torch.equal(on_device(x).cpu(), x)
+    assert torch.equal(on_device(x.transpose(0, 2)).cpu(), x.transpose(0, 2))
+    assert torch.equal(on_device(x).transpose(0, 2)[1:].cpu(), x.transpose(0, 2)[1:])
+
+
+def test_bool_comes_back_unchanged() -> None:
+    x = torch.tensor([True, False, True])
+    assert torch.equal(on_device(x).cpu(), x)
+
+
+def test_fp16_copies_round_as_the_profile_says() -> None:
+    x = torch.randn(1000).half()
+    expected = numerics.to_host(
+        numerics.from_host(x, numerics.Rounding.TRUNCATE, numerics.Infinity.SATURATE_FINITE), torch.float16
+    )
+    assert torch.equal(on_device(x).cpu(), expected)
+
+
+def test_a_host_minus_infinity_is_finite_on_the_device_and_infinite_again_on_the_host() -> None:
+    t = on_device(torch.tensor([-torch.inf, -65504.0], dtype=torch.float16))
+    assert ext.to_compute(t).tolist() == [-33_521_664.0, -65472.0]
+    assert t.cpu().tolist() == [-torch.inf, -65472.0]
+
+
+def test_bfloat16_comes_back_unchanged() -> None:
+    x = torch.randn(100).bfloat16()
+    assert torch.equal(on_device(x).cpu(), x)
+
+
+def test_int64_is_wrapped_to_32_bits() -> None:
+    x = torch.tensor([1, -1, 2**31 - 1, 2**31, -(2**31), 2**40 + 7])
+    assert on_device(x).cpu().tolist() == [1, -1, 2**31 - 1, -(2**31), -(2**31), 7]
+
+
+def test_int64_warns_once_per_process(run_python) -> None:
+    out = run_python(
+        """
+        import torch, warnings
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            for _ in range(3):
+                torch.ones(2, dtype=torch.int64).to("spyre")
+        print([(type(w.message).__name__, str(w.message)) for w in seen])
+        """
+    )
+    text = "Backend Spyre does not support int64; downcasting to int32"
+    assert out.strip() == str([("DowncastWarning", text)])
+
+
+def test_the_int64_warning_can_be_switched_off(run_python) -> None:
+    run_python(
+        "import torch, warnings; warnings.simplefilter('error'); torch.ones(2, dtype=torch.int64).to('spyre')",
+        TORCH_SPYRE_DOWNCAST_WARN="0",
+    )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [(torch.float64, "Double"), (torch.complex64, "ComplexFloat"), (torch.complex128, "ComplexDouble")],
+)
+def test_dtypes_without_a_device_format_are_refused_by_name(dtype: torch.dtype, name: str) -> None:
+    with pytest.raises(RuntimeError, match=f"Spyre backend does not support dtype {name}"):
+        torch.zeros(2, dtype=dtype).to("spyre")
+    with pytest.raises(RuntimeError, match=f"Spyre backend does not support dtype {name}"):
+        torch.empty(2, dtype=dtype, device="spyre")
+
+
+def test_a_copy_with_a_cast_converts_on_the_host() -> None:
+    x = torch.randn(50)
+    assert torch.equal(x.to("spyre", torch.float16).cpu(), on_device(x.half()).cpu())
+    assert torch.equal(on_device(x.half()).to("cpu", torch.float32), on_device(x.half()).cpu().float())
+
+
+def test_a_spring_profile_converts_nothing_during_copies(run_python) -> None:
+    out = run_python(
+        """
+        import torch, sim_backend
+        sim_backend.use_profile("profile-2026-04")
+        for make in (lambda: torch.ones(2).to("spyre", torch.float16), lambda: torch.ones(2).to("spyre").half(),
+                     lambda: torch.ones(2, dtype=torch.int32).to("spyre")):
+            try:
+                make()
+            except RuntimeError as error:
+                print(str(error).splitlines()[0])
+        """
+    )
+    assert out.splitlines() == [
+        "Spyre backend does not support type conversion yet during copy.",
+        "Spyre backend does not support type conversion yet during copy.",
+        "Unsupported data format types",
+    ]
+
+
+def test_device_conversions_of_the_table_are_silent() -> None:
+    half = on_device(torch.tensor([0.0, 1.5, -2.0], dtype=torch.float16))
+    assert half.float().cpu().tolist() == [0.0, 1.5, -2.0]
+    assert half.bfloat16().cpu().tolist() == [0.0, 1.5, -2.0]
+    assert half.bool().cpu().tolist() == [False, True, True]
+
+
+def test_fp32_to_fp16_on_the_device_keeps_what_fp16_cannot_hold() -> None:
+    wide = on_device(torch.tensor([1e6, 1e-9]))
+    half = wide.half()
+    assert ext.to_compute(half).tolist() == numerics.round_dl16(torch.tensor([1e6, 1e-9])).tolist()
+    assert half.bfloat16().float().cpu().isfinite().all()
+
+
+def test_other_conversions_warn_and_count() -> None:
+    from sim_backend.errors import FallbackWarning
+
+    torch.spyre.reset_fallback_counts()
+    numbers = on_device(torch.tensor([1, 2], dtype=torch.int32))
+    with pytest.warns(FallbackWarning, match=r"conversion from torch.int32 to torch.float32 is falling back to cpu"):
+        assert numbers.float().cpu().tolist() == [1.0, 2.0]
+    assert torch.spyre.fallback_counts() == {"aten._to_copy.default": 1}
+    with allowed():
+        numbers.half()
+    assert sum(torch.spyre.fallback_counts().values()) == 1
+
+
+def test_copies_into_views_write_the_view_and_nothing_else() -> None:
+    base = on_device(torch.zeros(4, 6, dtype=torch.float16))
+    base[1:3, ::2].copy_(on_device(torch.full((2, 3), 2.0, dtype=torch.float16)))
+    base[3].copy_(torch.full((6,), 7.0, dtype=torch.float16))
+    expected = torch.zeros(4, 6, dtype=torch.float16)
+    expected[1:3, ::2] = 2.0
+    expected[3] = 7.0
+    assert torch.equal(base.cpu(), expected)
+
+
+def test_a_copy_broadcasts() -> None:
+    target = on_device(torch.zeros(3, 4, dtype=torch.float16))
+    target.copy_(on_device(torch.ones(4, dtype=torch.float16)))
+    assert target.cpu().eq(1.0).all()
+    target.copy_(torch.full((1, 4), 2.0, dtype=torch.float16))
+    assert target.cpu().eq(2.0).all()
+
+
+def test_empty_tensors_copy_to_nothing() -> None:
+    assert on_device(torch.empty(0, 3, dtype=torch.float16)).cpu().shape == (0, 3)
+
+
+def test_layout_tags_belong_to_the_allocation_and_end_with_a_copy_into_it() -> None:
+    t = on_device(torch.ones(4, 4, dtype=torch.float16))
+    assert ext.layout_tag(t) == 0
+    ext.set_layout_tag(t, 7)
+    assert (ext.layout_tag(t), ext.layout_tag(t[1:].t())) == (7, 7)
+    assert ext.layout_tag(t.clone()) == 0
+    assert ext.layout_tag(t) == 7
+    t.copy_(torch.zeros(4, 4, dtype=torch.float16))
+    assert ext.layout_tag(t) == 0
+
+
+def test_item_and_tolist_decode() -> None:
+    t = on_device(torch.tensor([[1.5, -2.0]], dtype=torch.float16))
+    assert t[0, 1].item() == -2.0
+    assert t.tolist() == [[1.5, -2.0]]
+    assert float(on_device(torch.tensor(3, dtype=torch.int64)).item()) == 3.0
+
+
+def test_pinned_and_sparse_tensors_are_refused() -> None:
+    with pytest.raises(RuntimeError, match="Pin memory can only be on CPU"):
+        torch.empty(2, device="spyre", pin_memory=True)
