@@ -16,12 +16,12 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sim_backend.capability import capability
+    from sim_backend.capabilities import capability
     from sim_backend.profiles import Profile, current_profile
 
 __all__ = ["capability", "current_profile", "use_profile"]
 
-_LAZY = {"capability": "sim_backend.capability", "current_profile": "sim_backend.profiles"}
+_LAZY = {"capability": "sim_backend.capabilities", "current_profile": "sim_backend.profiles"}
 
 
 def use_profile(name: str, overrides: dict[str, Any] | None = None, /, **keywords: Any) -> Profile:

@@ -27,7 +27,8 @@ def stock_of(row: dict[str, Any]) -> str:
         return "-"
     if stock["outcome"] != "failed":
         return str(stock["outcome"])
-    return ", ".join([f"{stock['causes']} causes", *stock["kinds"]][:3]) if stock["causes"] else stock["reason"]
+    causes = f"{stock['causes']} cause{'' if stock['causes'] == 1 else 's'}"
+    return ", ".join([causes, *stock["kinds"]][:3]) if stock["causes"] else stock["reason"]
 
 
 def with_adapter(row: dict[str, Any]) -> str:

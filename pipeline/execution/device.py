@@ -51,7 +51,7 @@ class SimulatedSpyre:
 
     def capability(self, model: Any, inputs: dict[str, Any], *, dtype: Any, blocks: Sequence[Any] | None) -> Any:
         """Every failing operation of `model` for `inputs` (host tensors), by the simulator on fake tensors."""
-        from sim_backend.capability import capability
+        from sim_backend.capabilities import capability
 
         return capability(model, inputs, dtype=dtype, blocks=blocks)
 

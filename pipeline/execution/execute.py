@@ -26,6 +26,7 @@ from pipeline.inspection import Inspection, inspect_checkpoint
 from pipeline.verification import compare
 from pipeline.verification.evidence import evidence_document
 from pipeline.verification.gate import Outcome, judge
+from pipeline.verification.ideal import Conversion
 from pipeline.verification.measurements import (
     CaseMeasurement,
     ElementwiseResult,
@@ -144,7 +145,8 @@ def measure(
 ) -> Measurements:
     """Everything the gate needs, from the outputs of the device child and from CPU runs here."""
     pooling = inspection.chain.pooling[0]
-    stocks = [compare.stock_runs(prepared.model, probe, pooling) for probe in plan.probes]
+    converter = conversion(subject.profile)
+    stocks = [compare.stock_runs(prepared.model, probe, pooling, conversion=converter) for probe in plan.probes]
     outputs = iter(answer["outputs"])
     device = [next(outputs) for _ in plan.probes]
     alone = [[next(outputs) for _ in group] for group in plan.alone]
@@ -170,6 +172,13 @@ def measure(
         needs_left_padding=is_causal(prepared.model),
         depth=prepared.depth,
     )
+
+
+def conversion(profile: str) -> Conversion:
+    """How weights reach the device under a profile: from fp16 host values, cut as the profile's converter cuts them."""
+    from sim_backend.profiles import load_profile
+
+    return Conversion(torch.float16, load_profile(profile).h2d_rounding)
 
 
 def patched_cpu_cases(

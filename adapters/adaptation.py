@@ -1,0 +1,174 @@
+"""`adapt`: puts patches on one model instance, compiles its blocks for the device, and returns the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from .errors import AlreadyAdapted, ModelNotReady, PatchCodeChanged, PatchTargetMoved, SpyreNoAdapterError
+from .handle import Handle
+from .patches.base import Patch, PatchContext
+from .patches.dtype import DTYPES, RunDtype
+from .patches.registry import patch_from
+from .placement import Placement
+from .reversal import Reversal
+from .runner import Runner, compile_blocks
+from .structure import find_blocks
+
+if TYPE_CHECKING:
+    from .releases.manifest import Manifest
+
+MARK = "_spyre_adapted"
+
+
+def adapt(
+    model: nn.Module,
+    *,
+    patches: Sequence[Mapping[str, Any]] | None = None,
+    manifest: Manifest | None = None,
+    device: str | torch.device = "spyre",
+    dtype: torch.dtype | str | None = None,
+    compile: bool = True,
+) -> Handle:
+    """Adapts a stock transformers model (on the CPU, fp32, eval) in place and returns its handle.
+
+    A model on meta stays there (for capability reports: nothing can run).
+
+    `patches` is [{"pattern": "P20", "parameters": {...}}, ...], applied in that order; without it the manifest's
+    patches are applied (digests checked first), and without a manifest the matching adapter is looked up. `dtype`
+    overrides P56. `device="cpu", compile=False, dtype=torch.float32` is the patched CPU run.
+
+    Afterwards `model(**inputs)` takes host tensors (input_ids, attention_mask, token_type_ids: [batch, length]) of any
+    length and returns host tensors: last_hidden_state [batch, length, size] in fp32 (fp64 for a float64 run).
+
+    Raises SpyreNoAdapterError, AlreadyAdapted, ModelNotReady, PatchDoesNotApply, PatchParameters, PatchTargetMoved,
+    PatchCodeChanged, DocumentRefused, StructureUnknown. After an error the model is stock.
+    """
+    _check_ready(model, torch.device(device))
+    if patches is None:
+        manifest = manifest or _look_up(model)
+        patches = manifest.patches
+    chosen = [patch_from(data) for data in patches]
+    digests = [patch.digest(model) for patch in chosen]
+    if manifest is not None:
+        check_targets(model, manifest)
+    context = PatchContext(torch.device(device), _run_dtype(model, chosen, dtype or _policy(manifest)))
+    undo = Reversal()
+    try:
+        facts = _facts(model, chosen, patches, digests, context, manifest, compile)
+        _apply(model, chosen, context, undo, compile)
+    except BaseException:
+        undo()
+        raise
+    return Handle(model, {**facts, "host": _host_parts(model, context)}, undo)
+
+
+def _check_ready(model: nn.Module, device: torch.device) -> None:
+    name = type(model).__name__
+    if MARK in model.__dict__:
+        raise AlreadyAdapted(f"{name} is adapted already; call undo() on its handle first")
+    if model.training:
+        raise ModelNotReady(f"{name} is in training mode; call model.eval() first")
+    allowed = ("cpu",) if device.type == "cpu" else ("cpu", "meta")
+    if any(p.device.type not in allowed for p in model.parameters()):
+        raise ModelNotReady(f"{name} is not on the CPU; adapt moves it itself, so load it there")
+
+
+def check_targets(model: nn.Module, manifest: Manifest) -> None:
+    """Raises PatchTargetMoved or PatchCodeChanged unless every recorded digest still holds for this model."""
+    for data in manifest.patches:
+        patch, recorded = patch_from(data), data.get("target_digest")
+        if recorded is not None and patch.target_digest(model) != recorded:
+            raise PatchTargetMoved(
+                f"{manifest.name} {manifest.version}: the source that {patch.pattern} replaces is not the one it was "
+                "verified against; install the transformers release the adapter was made for, or a newer adapter"
+            )
+        if data.get("digest") is not None and patch.digest(model) != data["digest"]:
+            raise PatchCodeChanged(f"{manifest.name} {manifest.version}: {patch.pattern} is not the patch verified")
+
+
+def _look_up(model: nn.Module) -> Manifest:
+    from .releases.lookup import find_adapter
+
+    found = find_adapter(model)
+    if found is None:
+        raise SpyreNoAdapterError(no_adapter_message(type(model).__name__))
+    return found
+
+
+def no_adapter_message(name: str) -> str:
+    """The sentence for a model without an adapter."""
+    return f"no adapter matches {name}; request one from your adapter factory, or load a bundle that has one"
+
+
+def _policy(manifest: Manifest | None) -> str | None:
+    """The dtype an adapter names for its runs without a P56 patch, or None."""
+    named = any(data["pattern"] == RunDtype.pattern for data in manifest.patches) if manifest else True
+    return None if manifest is None or named else manifest.dtype_policy.get("run")
+
+
+def _run_dtype(model: nn.Module, patches: Sequence[Patch], dtype: torch.dtype | str | None) -> torch.dtype:
+    if isinstance(dtype, str):
+        return {**DTYPES, "float64": torch.float64}[dtype]
+    if dtype is not None:
+        return dtype
+    named = [p.dtype for p in patches if isinstance(p, RunDtype)]
+    return DTYPES[named[-1]] if named else next(model.parameters()).dtype
+
+
+def _apply(
+    model: nn.Module, patches: Sequence[Patch], context: PatchContext, undo: Reversal, compile_them: bool
+) -> None:
+    for patch in patches:
+        undo.add(patch.apply(model, context))
+    placement = Placement(model, context.device, context.dtype, context.host_modules)
+    undo.add(placement.apply())
+    if compile_them:
+        compile_blocks(find_blocks(model), undo)
+    undo.set_attribute(model, "forward", Runner(model, context, placement))
+    undo.set_attribute(model, MARK, True)
+
+
+def _facts(
+    model: nn.Module,
+    chosen: Sequence[Patch],
+    given: Sequence[Mapping[str, Any]],
+    digests: Sequence[str],
+    context: PatchContext,
+    manifest: Manifest | None,
+    compiled: bool,
+) -> dict[str, Any]:
+    blocks = find_blocks(model)
+    entries = [_entry(model, *each) for each in zip(chosen, given, digests, strict=True)]
+    return {
+        "adapter": manifest.summary() if manifest is not None else None,
+        "device": str(context.device),
+        "dtype": str(context.dtype).removeprefix("torch."),
+        "form": "block" if compiled else "eager",
+        "blocks": len(blocks),
+        "block_kinds": len({type(b.module) for b in blocks}),
+        "patches": entries,
+        "evidence": manifest.evidence if manifest is not None else (),
+    }
+
+
+def _entry(model: nn.Module, patch: Patch, given: Mapping[str, Any], digest: str) -> dict[str, Any]:
+    return {
+        "pattern": patch.pattern,
+        "parameters": patch.parameters(),
+        "mathematics": patch.mathematics,
+        "exactness": patch.exactness,
+        "bound": patch.bound,
+        "drafter": given.get("drafter"),
+        "targets": [t.path for t in patch.match(model)],
+        "digest": digest,
+    }
+
+
+def _host_parts(model: nn.Module, context: PatchContext) -> list[str]:
+    from .structure import heads_of, path_of
+
+    return [path_of(model, m) for m in [*context.host_modules, *heads_of(model)]] + sorted(context.declared)

@@ -1,0 +1,1 @@
+"""Bridges to other libraries. Each imports its library only when called, and changes it only when told to."""

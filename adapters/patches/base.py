@@ -1,0 +1,105 @@
+"""What every patch is: match, apply, undo, digest, and how exact it claims to be."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import nn
+
+from ..digests import digest_of, source_digest, sources_digest
+
+Undo = Callable[[], None]
+
+
+class Target(NamedTuple):
+    """One place that a patch acts on: a module and its path in the model ("" is the model itself)."""
+
+    path: str
+    module: nn.Module
+
+
+@dataclass
+class HostCall:
+    """What the host parts of one call know: the caller's length in tokens and the padding that was added."""
+
+    length: int = 0
+    added: int = 0
+    left: bool = False
+
+
+HostStage = Callable[[dict[str, Any], HostCall], dict[str, Any]]
+
+
+@dataclass
+class PatchContext:
+    """What a patch may set for the run.
+
+    `dtype` is that of the device run. `before` holds what the host does to the inputs of each call, by phase (length
+    before mask). `host_modules` holds modules that stay on the host in its dtype; `declared` what the caller does.
+    """
+
+    device: torch.device
+    dtype: torch.dtype
+    before: list[tuple[int, HostStage]] = field(default_factory=list)
+    host_modules: list[nn.Module] = field(default_factory=list)
+    declared: dict[str, str] = field(default_factory=dict)
+
+    def add_stage(self, phase: int, stage: HostStage) -> Undo:
+        """Adds a host stage; the result takes it out again."""
+        entry = (phase, stage)
+        self.before.append(entry)
+        return lambda: self.before.remove(entry)
+
+
+PHASE_COMPLETE, PHASE_LENGTH, PHASE_POSITIONS, PHASE_MASK = 0, 10, 20, 30
+
+
+@dataclass(frozen=True)
+class Patch(ABC):
+    """One math-equivalent replacement. Dataclass fields are its parameters (JSON).
+
+    `mathematics` states in one line why the replacement is equal; `exactness` is `exact` or `bounded` with `bound`.
+    """
+
+    pattern: ClassVar[str]
+    mathematics: ClassVar[str]
+    exactness: ClassVar[str] = "exact"
+    bound: ClassVar[float | None] = None
+
+    @abstractmethod
+    def match(self, model: nn.Module) -> list[Target]:
+        """Where the patch acts, at least one place. Raises PatchDoesNotApply with the reason; changes nothing."""
+
+    @abstractmethod
+    def apply(self, model: nn.Module, context: PatchContext) -> Undo:
+        """Acts on the instances that `match` finds, on the CPU, before anything is cast or moved.
+
+        The result takes everything back: original objects return by identity. Raises PatchDoesNotApply.
+        """
+
+    @abstractmethod
+    def replaced(self, model: nn.Module) -> list[Any]:
+        """The classes and functions whose source the replacement relies on."""
+
+    def parameters(self) -> dict[str, Any]:
+        """The parameters as plain data."""
+        return asdict(self)
+
+    def target_digest(self, model: nn.Module) -> str:
+        """sha256 over the sources that the patch replaces or relies on; comments and layout do not count."""
+        return sources_digest(self.replaced(model))
+
+    def digest(self, model: nn.Module) -> str:
+        """sha256 over the patch's own code, its parameters and the source of what it replaces."""
+        own = source_digest(sys.modules[type(self).__module__])
+        return digest_of([self.pattern, own, self.parameters(), self.target_digest(model)])
+
+
+def types_of(targets: list[Target]) -> list[type]:
+    """The distinct classes of the targets' modules."""
+    return list({type(t.module) for t in targets})

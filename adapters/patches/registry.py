@@ -1,0 +1,60 @@
+"""From plain data to patches: the table of patterns and the canonical order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from ..errors import PatchParameters
+from .base import Patch
+from .borders import CloneAtBorder
+from .contiguous import ContiguousAttention
+from .dtype import RunDtype
+from .elementwise import ReplaceElementwise
+from .embeddings import HostEmbeddings, HostPositions
+from .heads import PadHeads
+from .lengths import PadLength
+from .masks import AdditiveMask
+from .pooling import HostNormalise, HostPooling
+from .relative_bias import HostRelativeBias
+
+ORDER: tuple[type[Patch], ...] = (
+    RunDtype,
+    ReplaceElementwise,
+    PadHeads,
+    HostEmbeddings,
+    HostPositions,
+    HostRelativeBias,
+    PadLength,
+    AdditiveMask,
+    ContiguousAttention,
+    CloneAtBorder,
+    HostPooling,
+    HostNormalise,
+)
+"""Canonical order: dtype named first, weights, host parts, layout; casting and moving come after all of them."""
+
+PATTERNS: dict[str, type[Patch]] = {cls.pattern: cls for cls in ORDER}
+_POSITION = {cls.pattern: i for i, cls in enumerate(ORDER)}
+
+
+def patch_from(data: Mapping[str, Any]) -> Patch:
+    """The patch for {"pattern": "P20", "parameters": {...}}; other keys are ignored. Raises PatchParameters."""
+    pattern, parameters = data.get("pattern"), data.get("parameters", {})
+    if pattern not in PATTERNS:
+        raise PatchParameters(f"pattern {pattern!r} is not one of {sorted(PATTERNS)}")
+    cls = PATTERNS[pattern]
+    unknown = set(parameters) - {f.name for f in fields(cls)}
+    if unknown:
+        raise PatchParameters(f"{pattern}: unknown parameters {sorted(unknown)}")
+    return cls(**parameters)
+
+
+def in_order(patches: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The patches in canonical order; several of one pattern keep their order. Raises PatchParameters."""
+    known = list(patches)
+    for data in known:
+        if data.get("pattern") not in _POSITION:
+            raise PatchParameters(f"pattern {data.get('pattern')!r} is not one of {sorted(_POSITION)}")
+    return sorted(known, key=lambda data: _POSITION[data["pattern"]])

@@ -1,0 +1,55 @@
+"""Which adapter serves a model: those loaded in this process first, then those bundled with the package."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from torch import nn
+from transformers import PreTrainedConfig
+
+from ..describe import describe, matches
+from ..errors import StructureUnknown
+from .manifest import Manifest, load_manifest
+
+_loaded: list[Manifest] = []
+
+
+def use_manifest(manifest: Manifest) -> None:
+    """Offers an adapter to later look-ups in this process; the last one offered is looked at first."""
+    forget_manifest(manifest)
+    _loaded.insert(0, manifest)
+
+
+def forget_manifest(manifest: Manifest) -> None:
+    """Withdraws an offered adapter; one that was not offered is ignored."""
+    _loaded[:] = [m for m in _loaded if m.digest != manifest.digest]
+
+
+def bundled_manifests() -> list[Manifest]:
+    """The adapters that ship with the package, newest version first. Raises ManifestRefused for a broken one."""
+    folder = files(__package__)
+    names = sorted((e.name for e in folder.iterdir() if e.name.endswith(".json")), reverse=True)
+    manifests = [load_manifest(str(folder / name)) for name in names]
+    return sorted(manifests, key=lambda m: (m.name, _version_key(m)), reverse=True)
+
+
+def _version_key(manifest: Manifest) -> tuple[int, ...]:
+    return tuple(int(part) if part.isdigit() else 0 for part in manifest.version.split("."))
+
+
+def find_adapter(
+    model_or_config: nn.Module | PreTrainedConfig, *, profile: str | None = None, bundled: bool = True
+) -> Manifest | None:
+    """The adapter whose predicate matches, or None. A config is enough; no weight is read.
+
+    `profile` keeps only adapters made for that device profile; `bundled=False` looks at loaded ones only.
+    """
+    candidates = [*_loaded, *(bundled_manifests() if bundled else [])]
+    candidates = [m for m in candidates if profile is None or m.profile == profile]
+    if not candidates:
+        return None
+    try:
+        description = describe(model_or_config)
+    except StructureUnknown:
+        return None
+    return next((m for m in candidates if matches(m.predicate, description)), None)

@@ -1,0 +1,86 @@
+"""The adapted model's forward: host parts, stock forward with compiled blocks, crop. One runner per adapted model."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from .patches.base import HostCall, PatchContext
+from .placement import Placement, map_tensors
+from .reversal import Reversal
+from .structure import Block, token_type_table
+
+RECOMPILE_LIMIT = 512
+ACCUMULATED_LIMIT = 8192
+
+
+class Runner:
+    """Stands in for `model.forward`: takes host tensors of any length, returns host tensors of that length.
+
+    Runs without gradients and outside inference mode, so that every caller meets the same compiled code.
+    """
+
+    def __init__(self, model: nn.Module, context: PatchContext, placement: Placement) -> None:
+        self._forward: Callable[..., Any] = model.forward
+        self._parameters = tuple(inspect.signature(model.forward).parameters)
+        self._has_token_types = token_type_table(model) is not None and "token_type_ids" in self._parameters
+        self._stages = [stage for _, stage in sorted(context.before, key=lambda entry: entry[0])]
+        self._placement = placement
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with torch.inference_mode(False), torch.no_grad(), recompiling_is_limited():
+            call = HostCall()
+            values = self._complete(self._named(args, kwargs))
+            for stage in self._stages:
+                values = stage(values, call)
+            output = self._forward(**self._placement.inputs(values))
+            return map_tensors(output, lambda t: _cropped(self._placement.fetch(t), call))
+
+    def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        named = {**dict(zip(self._parameters, args, strict=False)), **kwargs}
+        return {k: v.cpu() if isinstance(v, torch.Tensor) else v for k, v in named.items() if v is not None}
+
+    def _complete(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Names what stock would fill in: token types 0, no cache."""
+        if self._has_token_types and "token_type_ids" not in values and "input_ids" in values:
+            values["token_type_ids"] = torch.zeros_like(values["input_ids"])
+        if "use_cache" in self._parameters:
+            values["use_cache"] = False
+        return values
+
+
+def compile_blocks(blocks: list[Block], undo: Reversal) -> None:
+    """Compiles each block's forward, fullgraph and static; blocks of one class share one compiled function.
+
+    Parameters are inputs of the graph, so that identical blocks compile once. Hooks stay outside.
+    """
+    compiled: dict[type, Callable[..., Any]] = {}
+    for block in blocks:
+        kind = type(block.module)
+        if kind not in compiled:
+            compiled[kind] = torch.compile(kind.forward, fullgraph=True, dynamic=False)
+        undo.set_attribute(block.module, "forward", types.MethodType(compiled[kind], block.module))
+
+
+@contextmanager
+def recompiling_is_limited() -> Iterator[None]:
+    """Many buckets may compile, but hitting the limit is an error, never a silent eager run."""
+    with torch._dynamo.config.patch(
+        fail_on_recompile_limit_hit=True,
+        recompile_limit=RECOMPILE_LIMIT,
+        accumulated_recompile_limit=ACCUMULATED_LIMIT,
+    ):
+        yield
+
+
+def _cropped(value: torch.Tensor, call: HostCall) -> torch.Tensor:
+    """Token vectors [batch, padded length, size] without the added tokens; anything else as it is."""
+    if not call.added or value.ndim != 3 or value.shape[1] != call.length + call.added:
+        return value
+    return value[:, call.added :].contiguous() if call.left else value[:, : call.length].contiguous()

@@ -1,0 +1,242 @@
+"""Finds the parts of a model that patches act on: blocks, attention modules, embeddings, heads.
+
+Everything is found by structure: class layout, attribute names, sizes. No model id and no model type is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from torch import nn
+
+from .digests import source_of
+from .errors import StructureUnknown
+
+HEAD_COUNT_ATTRIBUTES = ("num_attention_heads", "n_heads", "num_heads")
+HEAD_SIZE_ATTRIBUTES = ("attention_head_size", "head_dim", "key_value_proj_dim")
+ALL_HEADS_ATTRIBUTES = ("all_head_size", "inner_dim")
+HEAD_MODULES = ("pooler", "pooler_activation")
+
+
+class ProjectionNames(NamedTuple):
+    """Attribute names of q, k, v on the attention module, and paths where the output projection may be.
+
+    A path that begins with `^` starts at the attention module's parent.
+    """
+
+    q: str
+    k: str
+    v: str
+    outputs: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        """`query/key/value`: how a predicate names this row."""
+        return f"{self.q}/{self.k}/{self.v}"
+
+
+PROJECTIONS = (
+    ProjectionNames("query", "key", "value", ("^output.dense", "dense")),
+    ProjectionNames("q_lin", "k_lin", "v_lin", ("out_lin",)),
+    ProjectionNames("q_proj", "k_proj", "v_proj", ("o_proj", "out_proj")),
+    ProjectionNames("q", "k", "v", ("o",)),
+)
+
+
+@dataclass(frozen=True)
+class AttentionSite:
+    """One attention module with its linears.
+
+    `head_attribute` and `all_heads_attribute` are the attributes that its views use. `scale` is `attribute` when the
+    module keeps its scale apart from the head size, `sqrt_head` when it divides by the square root of the head size.
+    """
+
+    path: str
+    module: nn.Module
+    owner: nn.Module
+    names: ProjectionNames
+    q: nn.Linear
+    k: nn.Linear
+    v: nn.Linear
+    o: nn.Linear
+    head_dim: int
+    head_attribute: str
+    all_heads_attribute: str | None
+    scale: str
+
+    @property
+    def heads(self) -> int:
+        """Number of query heads."""
+        return self.q.out_features // self.head_dim
+
+    @property
+    def kv_heads(self) -> int:
+        """Number of key and value heads."""
+        return self.k.out_features // self.head_dim
+
+    @property
+    def causal(self) -> bool:
+        """True if a row may only look back."""
+        return bool(getattr(self.module, "is_causal", False))
+
+
+@dataclass(frozen=True)
+class Block:
+    """One transformer block: the unit of compilation. A block that is called several times is listed once."""
+
+    path: str
+    module: nn.Module
+
+
+def find_blocks(model: nn.Module) -> list[Block]:
+    """The repeated layers of the model, in order, each once. Raises StructureUnknown if there are none.
+
+    The heaviest `ModuleList` of one class wins; where its elements consist wholly of such a list themselves (ALBERT's
+    groups), their elements are the blocks.
+    """
+    lists = [(path, m) for path, m in model.named_modules() if isinstance(m, nn.ModuleList) and _uniform(m)]
+    if not lists:
+        raise StructureUnknown(f"{type(model).__name__}: no list of repeated layers was found")
+    path, chosen = max(lists, key=lambda item: _weight(item[1]))
+    return _unfold(path, chosen)
+
+
+def _unfold(path: str, layers: nn.ModuleList) -> list[Block]:
+    blocks: list[Block] = []
+    for name, layer in layers.named_children():
+        inner = _only_list(layer)
+        here = f"{path}.{name}"
+        blocks += [Block(here, layer)] if inner is None else _unfold(f"{here}.{inner[0]}", inner[1])
+    return blocks
+
+
+def _only_list(layer: nn.Module) -> tuple[str, nn.ModuleList] | None:
+    for name, child in layer.named_children():
+        if isinstance(child, nn.ModuleList) and _uniform(child) and _weight(child) == _weight(layer):
+            return name, child
+    return None
+
+
+def _uniform(layers: nn.ModuleList) -> bool:
+    return len(layers) > 0 and len({type(layer) for layer in layers}) == 1
+
+
+def _weight(module: nn.Module) -> int:
+    return sum(p.numel() for p in module.parameters())
+
+
+def find_attention(model: nn.Module) -> list[AttentionSite]:
+    """Every attention module whose projections are separate linears of a known naming; each module once."""
+    sites = (_site(model, path, module) for path, module in model.named_modules())
+    return [site for site in sites if site is not None]
+
+
+def _site(model: nn.Module, path: str, module: nn.Module) -> AttentionSite | None:
+    for names in PROJECTIONS:
+        qkv = [getattr(module, n, None) for n in names[:3]]
+        if not all(isinstance(m, nn.Linear) for m in qkv):
+            continue
+        head_attribute = _first_attribute(module, HEAD_SIZE_ATTRIBUTES)
+        found = _output_projection(model, path, module, names)
+        if head_attribute is None or found is None:
+            continue
+        return AttentionSite(
+            path=path,
+            module=module,
+            owner=found[0],
+            names=names,
+            q=qkv[0],
+            k=qkv[1],
+            v=qkv[2],
+            o=found[1],
+            head_dim=int(getattr(module, head_attribute)),
+            head_attribute=head_attribute,
+            all_heads_attribute=_first_attribute(module, ALL_HEADS_ATTRIBUTES),
+            scale=_scale_of(module, head_attribute),
+        )
+    return None
+
+
+def _first_attribute(module: nn.Module, names: tuple[str, ...]) -> str | None:
+    return next((n for n in names if isinstance(getattr(module, n, None), int)), None)
+
+
+def _output_projection(
+    model: nn.Module, path: str, module: nn.Module, names: ProjectionNames
+) -> tuple[nn.Module, nn.Linear] | None:
+    parent = model.get_submodule(path.rpartition(".")[0])
+    for output in names.outputs:
+        start = parent if output.startswith("^") else module
+        linear = _descend(start, output.removeprefix("^"))
+        if isinstance(linear, nn.Linear):
+            return start, linear
+    return None
+
+
+def _descend(start: nn.Module, path: str) -> object:
+    found: object = start
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    return found
+
+
+def _scale_of(module: nn.Module, head_attribute: str) -> str:
+    if isinstance(getattr(module, "scaling", None), float):
+        return "attribute"
+    kind: Any = type(module)
+    return "sqrt_head" if f"math.sqrt(self.{head_attribute})" in source_of(kind) else "unknown"
+
+
+def embeddings_of(model: nn.Module) -> nn.Module:
+    """The direct child of the model that turns ids into vectors. Raises StructureUnknown if there is none."""
+    table = model.get_input_embeddings()
+    for child in model.children():
+        if any(m is table for m in child.modules()):
+            return child
+    raise StructureUnknown(f"{type(model).__name__}: the embeddings are not a child of the model")
+
+
+def encoder_of(model: nn.Module, blocks: list[Block]) -> nn.Module | None:
+    """The direct child that holds the blocks, or None when they hang on the model itself."""
+    first = blocks[0].path.split(".")
+    child = model.get_submodule(first[0])
+    return None if isinstance(child, nn.ModuleList) else child
+
+
+def heads_of(model: nn.Module) -> list[nn.Module]:
+    """Direct children that run after the blocks (poolers): they stay on the host."""
+    return [child for name, child in model.named_children() if name in HEAD_MODULES]
+
+
+def path_of(model: nn.Module, wanted: nn.Module) -> str:
+    """The path of a module in the model; the module must be in it."""
+    return next(path for path, module in model.named_modules() if module is wanted)
+
+
+def counts_positions_by_id(model: nn.Module) -> bool:
+    """True if positions are counted over ids that are not padding (the fairseq rule), not from 0 to L-1."""
+    kind: Any = type(embeddings_of(model))
+    return "create_position_ids_from_input_ids" in source_of(kind)
+
+
+def position_table(model: nn.Module) -> nn.Embedding | None:
+    """The table of learned absolute positions, or None."""
+    table = getattr(embeddings_of(model), "position_embeddings", None)
+    return table if isinstance(table, nn.Embedding) else None
+
+
+def token_type_table(model: nn.Module) -> nn.Embedding | None:
+    """The table of token types, or None."""
+    table = getattr(embeddings_of(model), "token_type_embeddings", None)
+    return table if isinstance(table, nn.Embedding) else None
+
+
+def has_rotary(model: nn.Module) -> bool:
+    """True if a module of the model rotates queries and keys by position."""
+    return any("rotary" in name.rpartition(".")[2].lower() for name, _ in model.named_modules())
+
+
+def is_causal(model: nn.Module) -> bool:
+    """True if any attention of the model may only look back."""
+    return any(site.causal for site in find_attention(model))

@@ -1,0 +1,88 @@
+"""The application: REST under /api/v1 and the dashboard. `create_app()` has no effect but its result."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+
+from api.pages import router as pages
+from api.problems import PROBLEMS, Problem, add_problem_handlers
+from api.rest import PREFIX, adapters, models, operations, requests, reviews, runs, sweeps
+from api.security.middleware import Guard
+from pipeline.settings import get_settings
+
+DISTRIBUTION = "spyre-adapter-factory"
+ABOUT = (
+    "Which embedding models run on the simulated Spyre, and the adapters that make them run. Verdicts hold for the "
+    "named device profile, not for a card. Not an IBM product. Errors are problem documents (RFC 9457)."
+)
+
+
+def create_app() -> FastAPI:
+    """The FastAPI application for the settings of this process; imports neither torch nor transformers."""
+    app = Application(
+        title="Spyre adapter factory",
+        version=_version(),
+        description=ABOUT,
+        openapi_url=f"{PREFIX}/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+    )
+    rest = APIRouter(dependencies=[Depends(refuse_unknown_query)], responses=PROBLEMS)
+    for noun in (models, requests, reviews, adapters, sweeps, runs):
+        rest.include_router(noun.router)
+    rest.include_router(operations.router)
+    app.include_router(rest)
+    app.include_router(pages.router, include_in_schema=False)
+    add_problem_handlers(app)
+    app.add_middleware(Guard, allowed_hosts=get_settings().allowed_hosts)
+    operations.install_metrics(app)
+    return app
+
+
+class Application(FastAPI):
+    """FastAPI whose OpenAPI document also says what it cannot see: the problem document, and how callers are known."""
+
+    def openapi(self) -> dict[str, Any]:
+        """The document, made once."""
+        if self.openapi_schema is None:
+            document = super().openapi()
+            components = document.setdefault("components", {})
+            problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+            components.setdefault("schemas", {}).update({**problem.pop("$defs", {}), "Problem": problem})
+            components["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+            document["security"] = [{"bearer": []}, {}]
+            _drop_default_validation_answers(document)
+            self.openapi_schema = document
+        return self.openapi_schema
+
+
+def _drop_default_validation_answers(document: dict[str, Any]) -> None:
+    """FastAPI announces its own 422 form; ours are problem documents, announced as 4XX."""
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            operation["responses"].pop("422", None)
+    for name in ("HTTPValidationError", "ValidationError"):
+        document["components"]["schemas"].pop(name, None)
+
+
+def refuse_unknown_query(request: Request) -> None:
+    """Refuse a query field that the route does not have: a misspelt filter must not answer with everything."""
+    operation = (
+        request.app.openapi()["paths"].get(request.scope["route"].path_format, {}).get(request.method.lower(), {})
+    )
+    known = {p["name"] for p in operation.get("parameters", ()) if p["in"] == "query"}
+    unknown = sorted(set(request.query_params) - known)
+    if unknown:
+        what = {"type": "extra_forbidden", "loc": ("query", unknown[0]), "msg": "Extra inputs are not permitted"}
+        raise RequestValidationError([what])
+
+
+def _version() -> str:
+    try:
+        return version(DISTRIBUTION)
+    except PackageNotFoundError:
+        return "0"

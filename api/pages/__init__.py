@@ -1,0 +1,1 @@
+"""The dashboard: server-rendered pages that work without script."""

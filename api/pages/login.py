@@ -1,0 +1,56 @@
+"""Logging in by a one-time link, and out. A link is redeemed by a POST only: who merely looks at it uses nothing up."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Query, Request
+from fastapi.responses import RedirectResponse, Response
+
+from api.pages.rendering import render
+from api.security.identity import Anybody, Caller, check_form, cookie_name, identify, set_cookie
+from pipeline.database.accounts import LIFETIMES, NotLoggedIn, redeem_login, revoke, session_of
+from pipeline.database.models import SessionKind
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.settings import get_settings
+
+router = APIRouter()
+Token = Annotated[str, Form(max_length=200)]
+
+
+@router.get("/login")
+def show_login(request: Request, t: Annotated[str, Query(max_length=200)] = "") -> Response:
+    """The page behind a login link: one button."""
+    return render(request, "login.html", token=t)
+
+
+@router.post("/login")
+def log_in(request: Request, caller: Anybody, t: Token, csrf: Token = "") -> Response:
+    """Redeem the link, begin a session, go to the overview. Raises `NotLoggedIn` for a link that is used up."""
+    check_form(request, caller, csrf)
+    with unit_of_work() as session:
+        issued = redeem_login(session, t.strip())
+    response = RedirectResponse("/", 303)
+    lifetime_s = int(LIFETIMES[SessionKind.COOKIE].total_seconds())
+    set_cookie(request, response, cookie_name(get_settings()), issued.token, lifetime_s)
+    return response
+
+
+@router.post("/logout")
+def log_out(request: Request, csrf: Token = "") -> Response:
+    """End the session."""
+    caller: Caller = identify(request)
+    check_form(request, caller, csrf)
+    name = cookie_name(get_settings())
+    _end(request.cookies.get(name, ""))
+    response = RedirectResponse("/", 303)
+    response.delete_cookie(name, path="/", httponly=True, samesite="strict")
+    return response
+
+
+def _end(token: str) -> None:
+    with unit_of_work() as session:
+        try:
+            revoke(session, session_of(session, token, SessionKind.COOKIE))
+        except NotLoggedIn:
+            return

@@ -1,0 +1,111 @@
+"""The review queue, a candidate's page, and decisions by form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form, Path, Query, Request
+from fastapi.responses import RedirectResponse, Response
+from pydantic import Field
+from sqlalchemy.orm import Session
+
+from api import repository
+from api.pages.evidence import evidence_view
+from api.pages.rendering import render
+from api.pages.sources import document_lines, pattern_source, stock_excerpt
+from api.rest.schemas import ReviewsQuery, Strict
+from api.security.identity import Caller, Decider, Reader, check_form, principal_of
+from pipeline.database.models import Principal
+from pipeline.database.unit_of_work import database_now, reading, unit_of_work
+from pipeline.errors import NotFound
+from pipeline.review import service
+from pipeline.review.models import CandidateRow, CandidateState
+from pipeline.review.presentation import details_of
+from pipeline.review.repository import get_candidate, list_candidates
+
+router = APIRouter()
+Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
+
+
+class DecisionForm(Strict):
+    """What a decision form sends. `seen` is the digest of the page that was read."""
+
+    csrf: Annotated[str, Field(max_length=200)] = ""
+    seen: Annotated[str, Field(max_length=64)] = ""
+    reason: Annotated[str, Field(max_length=4_000)] = ""
+    position: Annotated[int, Field(ge=1, le=1_000)] = 1
+
+
+@router.get("/review")
+def show_queue(request: Request, _caller: Reader, query: Annotated[ReviewsQuery, Query()]) -> Response:
+    """What waits, most downloads that would then pass first; or every candidate there was."""
+    state = CandidateState.WAITING if query.state == "waiting" else None
+    with reading() as session:
+        now = database_now(session)
+        rows = [_line(session, candidate, now) for candidate in list_candidates(session, state)]
+    rows.sort(key=lambda row: (-row["downloads"], row["id"]))
+    return render(request, "queue.html", rows=rows, state=query.state)
+
+
+def _line(session: Session, candidate: CandidateRow, now: Any) -> dict[str, Any]:
+    details = details_of(session, candidate)
+    return {
+        **details,
+        "downloads": sum(item["downloads"] for item in details["would_then_pass"]),
+        "age_s": (now - candidate.updated_at).total_seconds(),
+        "claimed_by": repository.claimant(session, candidate, now),
+    }
+
+
+@router.get("/review/{number}")
+def show_candidate(request: Request, caller: Reader, number: Number) -> Response:
+    """Everything a reviewer needs to decide, and the forms to do it."""
+    with reading() as session:
+        candidate = get_candidate(session, number)
+        line = _line(session, candidate, database_now(session))
+        causes = repository.diagnoses_of_candidate(session, candidate)
+        line["patches"] = [_patch(patch, causes) for patch in line["patches"]]
+        line["evidence"] = [evidence_view(found) for found in line["evidence"]]
+        decisions = repository.decisions(session, candidate)
+    mine = line["claimed_by"] in (None, caller.name)
+    is_open = line["state"] == CandidateState.WAITING and mine
+    return render(request, "candidate.html", candidate=line, decisions=decisions, is_open=is_open, mine=mine)
+
+
+def _patch(patch: dict[str, Any], causes: list[dict[str, Any]]) -> dict[str, Any]:
+    parameters = patch.get("parameters") or {}
+    mine = [c["failure"] for c in causes if any(use["pattern"] == patch["pattern"] for use in c["patterns"])]
+    excerpts = [(failure, stock_excerpt(failure.get("source", ""))) for failure in mine]
+    document = document_lines(parameters.get("document"))
+    shown = {name: value for name, value in parameters.items() if not (name == "document" and document)}
+    source = pattern_source(patch["pattern"], parameters)
+    return {**patch, "causes": excerpts, "document": document, "shown_parameters": shown, "source": source}
+
+
+Decision = Callable[[Session, int, Principal, DecisionForm], Any]
+DECISIONS: dict[str, Decision] = {
+    "claim": lambda s, n, who, form: service.claim(s, n, who),
+    "approve": lambda s, n, who, form: service.approve(s, n, who, seen=form.seen, reason=form.reason),
+    "reject": lambda s, n, who, form: service.reject(s, n, who, reason=form.reason),
+    "changes": lambda s, n, who, form: service.request_changes(s, n, who, reason=form.reason),
+    "strike": lambda s, n, who, form: service.strike(s, n, who, position=form.position, reason=form.reason),
+}
+
+
+@router.post("/review/{number}/{decision}")
+def decide(
+    request: Request, caller: Decider, number: Number, decision: str, form: Annotated[DecisionForm, Form()]
+) -> Response:
+    """Take a decision; then the candidate's page shows what came of it."""
+    check_form(request, caller, form.csrf)
+    if decision not in DECISIONS:
+        raise NotFound(f"There is no decision {decision!r}.")
+    result = _decided(caller, number, decision, form)
+    shown = result.id if decision == "strike" else number
+    return RedirectResponse(f"/review/{shown}", 303)
+
+
+def _decided(caller: Caller, number: int, decision: str, form: DecisionForm) -> Any:
+    with unit_of_work() as session:
+        return DECISIONS[decision](session, number, principal_of(session, caller), form)

@@ -1,0 +1,40 @@
+"""Sweeps: the list and one sweep with a row per model."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request
+from fastapi.responses import Response
+
+from api import repository
+from api.pages.overview import funnel_rows
+from api.pages.rendering import render
+from api.security.identity import Reader
+from pipeline.database.unit_of_work import reading
+from pipeline.sweeps.repository import get_sweep, list_sweeps
+from pipeline.sweeps.service import sweep_report
+
+router = APIRouter()
+SHOWN_MODELS = 500
+
+
+@router.get("/sweeps")
+def show_sweeps(request: Request, _caller: Reader) -> Response:
+    """The newest sweeps; those of requests are on the requests' pages."""
+    with reading() as session:
+        sweeps = [sweep for sweep in list_sweeps(session) if sweep.request_id is None]
+        rows = [(sweep, repository.sweep_progress(session, sweep.id)) for sweep in sweeps]
+    return render(request, "sweeps.html", rows=rows)
+
+
+@router.get("/sweeps/{number}")
+def show_sweep(request: Request, _caller: Reader, number: Annotated[int, Path(ge=1, le=2**31 - 1)]) -> Response:
+    """One sweep."""
+    with reading() as session:
+        sweep, report = get_sweep(session, number), sweep_report(session, number)
+        progress = repository.sweep_progress(session, number)
+    context: dict[str, Any] = {"sweep": sweep, "progress": progress, "report": report}
+    context["funnel"] = funnel_rows(report["funnel"])
+    shown = report["models"][:SHOWN_MODELS]
+    return render(request, "sweep.html", rows=shown, left_off=len(report["models"]) - len(shown), **context)

@@ -1,0 +1,262 @@
+"""Every query that only the API and the pages need: lists by cursor, counts, what blocks most, how long a wait is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Select, and_, exists, func, or_, select
+from sqlalchemy.orm import Session, aliased
+
+from api.cursors import Cursor
+from pipeline.database.models import Artefact, Principal
+from pipeline.errors import NotFound
+from pipeline.review.models import CandidateCheckpoint, CandidateRow, CandidateState, ReviewRow
+from pipeline.sweeps.models import CatalogueEntry, Checkpoint, CheckpointStatus, Model, Sweep, SweepRun
+from pipeline.work.models import FailureRow, Outcome, Run, RunState, StageName
+
+NOT_RUN, WAITING = "not_run", "waiting"
+OUTCOMES = (*(outcome.value for outcome in Outcome), NOT_RUN, WAITING)
+"""What a list can be narrowed to. Left-out models are among the failed ones, as those that wait for review are."""
+
+
+class ModelRow(NamedTuple):
+    """A model with its status on one profile, its waiting candidate, and its catalogue row if it has no status."""
+
+    model: Model
+    status: CheckpointStatus | None
+    waiting: int | None
+    entry: CatalogueEntry | None
+
+
+class BlockingOp(NamedTuple):
+    """An operation that fails in models that do not pass, with how many and their downloads."""
+
+    op: str
+    models: int
+    downloads: int
+
+
+class Progress(NamedTuple):
+    """How far a sweep is, in runs known so far."""
+
+    done: int
+    total: int
+
+
+class Queue(NamedTuple):
+    """What waits for review, and since when the oldest does."""
+
+    waiting: int
+    oldest: datetime | None
+
+
+def _newest_checkpoint() -> Any:
+    return select(func.max(Checkpoint.id)).where(Checkpoint.model_id == Model.id).correlate(Model).scalar_subquery()
+
+
+def _models_with_status(profile: str) -> Select[Model, CheckpointStatus | None]:
+    on_profile = (CheckpointStatus.checkpoint_id == _newest_checkpoint()) & (CheckpointStatus.profile == profile)
+    return select(Model, CheckpointStatus).select_from(Model).outerjoin(CheckpointStatus, on_profile)
+
+
+def _waits() -> ColumnElement[bool]:
+    linked = CandidateCheckpoint.candidate_id == CandidateRow.id
+    mine = CandidateCheckpoint.checkpoint_id == CheckpointStatus.checkpoint_id
+    waiting = (CandidateRow.state == CandidateState.WAITING) & (CandidateRow.profile == CheckpointStatus.profile)
+    return exists().where(linked, mine, waiting)
+
+
+def _dropped() -> ColumnElement[bool]:
+    """The newest catalogue row of the model left it out."""
+    entry = aliased(CatalogueEntry)
+    newest = select(func.max(entry.id)).where(entry.model_id == Model.id).correlate(Model).scalar_subquery()
+    return exists().where(CatalogueEntry.id == newest, CatalogueEntry.dropped_kind.is_not(None))
+
+
+def _having(outcome: str) -> list[ColumnElement[bool]]:
+    if outcome == NOT_RUN:
+        return [CheckpointStatus.checkpoint_id.is_(None), ~_dropped()]
+    if outcome == Outcome.FAILED:
+        return [or_(CheckpointStatus.outcome == outcome, CheckpointStatus.checkpoint_id.is_(None) & _dropped())]
+    if outcome == WAITING:
+        return [CheckpointStatus.outcome == Outcome.FAILED, _waits()]
+    return [CheckpointStatus.outcome == outcome]
+
+
+def _after(cursor: Cursor) -> ColumnElement[bool]:
+    if cursor.sort == "name":
+        return Model.name > str(cursor.value)
+    return or_(Model.downloads < cursor.value, and_(Model.downloads == cursor.value, Model.id > cursor.id))
+
+
+_ORDER: dict[str, tuple[Any, ...]] = {"downloads": (Model.downloads.desc(), Model.id), "name": (Model.name,)}
+
+
+def list_models(
+    session: Session, profile: str, *, search: str, outcome: str | None, sort: str, after: Cursor | None, limit: int
+) -> list[ModelRow]:
+    """At most `limit` models after the cursor, in the order of `sort` (`downloads` or `name`)."""
+    query = _models_with_status(profile).order_by(*_ORDER[sort]).limit(limit)
+    if search:
+        query = query.where(Model.name.icontains(search, autoescape=True))
+    if outcome:
+        query = query.where(*_having(outcome))
+    if after:
+        query = query.where(_after(after))
+    return _complete(session, profile, session.execute(query).all())
+
+
+def row_of_model(session: Session, profile: str, model: Model) -> ModelRow:
+    """One model as the list shows it."""
+    rows = session.execute(_models_with_status(profile).where(Model.id == model.id)).all()
+    return _complete(session, profile, rows)[0]
+
+
+def _complete(session: Session, profile: str, rows: Sequence[tuple[Model, CheckpointStatus | None]]) -> list[ModelRow]:
+    failed = [s.checkpoint_id for _, s in rows if s is not None and s.outcome == Outcome.FAILED]
+    waiting = waiting_candidates(session, failed, profile)
+    entries = newest_entries(session, [m.id for m, s in rows if s is None])
+    return [ModelRow(m, s, waiting.get(s.checkpoint_id) if s else None, entries.get(m.id)) for m, s in rows]
+
+
+def waiting_candidates(session: Session, checkpoint_ids: Sequence[int], profile: str) -> dict[int, int]:
+    """Checkpoint to the newest candidate that waits for review for it."""
+    query = (
+        select(CandidateCheckpoint.checkpoint_id, func.max(CandidateRow.id))
+        .join(CandidateRow, CandidateRow.id == CandidateCheckpoint.candidate_id)
+        .where(CandidateRow.state == CandidateState.WAITING, CandidateRow.profile == profile)
+        .where(CandidateCheckpoint.checkpoint_id.in_(checkpoint_ids))
+        .group_by(CandidateCheckpoint.checkpoint_id)
+    )
+    return dict(session.execute(query).all()) if checkpoint_ids else {}
+
+
+def newest_entries(session: Session, model_ids: Sequence[int]) -> dict[int, CatalogueEntry]:
+    """Model to its newest catalogue row."""
+    newest = select(func.max(CatalogueEntry.id)).where(CatalogueEntry.model_id.in_(model_ids))
+    query = select(CatalogueEntry).where(CatalogueEntry.id.in_(newest.group_by(CatalogueEntry.model_id)))
+    return {entry.model_id: entry for entry in session.scalars(query)} if model_ids else {}
+
+
+def count_outcomes(session: Session, profile: str) -> dict[str, int]:
+    """How many models the list shows for each outcome; those that wait are among the failed ones."""
+    counted = _models_with_status(profile).with_only_columns(func.count(Model.id))
+    return {outcome: session.scalar(counted.where(*_having(outcome))) or 0 for outcome in OUTCOMES}
+
+
+def review_load(session: Session) -> Queue:
+    """How many candidates wait, and since when the oldest does."""
+    query = select(func.count(CandidateRow.id), func.min(CandidateRow.updated_at))
+    count, oldest = session.execute(query.where(CandidateRow.state == CandidateState.WAITING)).one()
+    return Queue(count, oldest)
+
+
+def blocking_ops(session: Session, profile: str, limit: int) -> list[BlockingOp]:
+    """The operations that fail in models that do not pass on the profile, most downloads first."""
+    failing = (
+        select(FailureRow.op, Model.id, Model.downloads)
+        .join(CheckpointStatus, CheckpointStatus.run_id == FailureRow.run_id)
+        .join(Checkpoint, Checkpoint.id == CheckpointStatus.checkpoint_id)
+        .join(Model, Model.id == Checkpoint.model_id)
+        .where(CheckpointStatus.profile == profile, CheckpointStatus.outcome == Outcome.FAILED)
+        .where(FailureRow.op != "", Checkpoint.id == _newest_checkpoint())
+        .distinct()
+        .subquery()
+    )
+    downloads = func.sum(failing.c.downloads)
+    query = select(failing.c.op, func.count(), downloads).group_by(failing.c.op)
+    rows = session.execute(query.order_by(downloads.desc(), failing.c.op).limit(limit))
+    return [BlockingOp(op, models, int(total)) for op, models, total in rows]
+
+
+def sweep_progress(session: Session, sweep_id: int) -> Progress:
+    """Runs of a sweep that are done, of those known so far: a stage that ends well makes the next."""
+    query = select(Run.state, func.count()).join(SweepRun, SweepRun.run_id == Run.id)
+    counts = dict(session.execute(query.where(SweepRun.sweep_id == sweep_id).group_by(Run.state)).all())
+    return Progress(counts.get(RunState.DONE, 0), sum(counts.values()))
+
+
+def same_fingerprint(session: Session, status: CheckpointStatus, limit: int = 20) -> list[CheckpointStatus]:
+    """Other checkpoints whose graph is the same, on the same profile."""
+    if status.fingerprint is None:
+        return []
+    query = select(CheckpointStatus).where(CheckpointStatus.fingerprint == status.fingerprint)
+    query = query.where(
+        CheckpointStatus.profile == status.profile, CheckpointStatus.checkpoint_id != status.checkpoint_id
+    )
+    return list(session.scalars(query.limit(limit)))
+
+
+def runs_of_request(session: Session, request_id: str) -> list[Run]:
+    """The runs a request needs, oldest first; some were made by others before it."""
+    query = select(Run).join(SweepRun, SweepRun.run_id == Run.id).join(Sweep, Sweep.id == SweepRun.sweep_id)
+    return list(session.scalars(query.where(Sweep.request_id == request_id).order_by(Run.id)))
+
+
+def queued_before(session: Session, run: Run) -> int:
+    """How many queued runs go before this one."""
+    earlier = or_(Run.priority > run.priority, and_(Run.priority == run.priority, Run.id < run.id))
+    return session.scalar(select(func.count(Run.id)).where(Run.state == RunState.QUEUED, earlier)) or 0
+
+
+def mean_run_s(session: Session, newest: int = 50) -> float | None:
+    """Mean seconds of the newest finished runs; None if none has been timed."""
+    timed = select(Run.seconds).where(Run.seconds.is_not(None)).order_by(Run.id.desc()).limit(newest).subquery()
+    mean = session.scalar(select(func.avg(timed.c.seconds)))
+    return None if mean is None else float(mean)
+
+
+def get_artefact(session: Session, digest: str) -> Artefact:
+    """The row of a stored artefact. Raises `NotFound`."""
+    artefact = session.get(Artefact, digest)
+    if artefact is None:
+        raise NotFound(f"No artefact {digest!r} is stored.")
+    return artefact
+
+
+def get_run(session: Session, run_id: int) -> Run:
+    """The run with this number. Raises `NotFound`."""
+    run = session.get(Run, run_id)
+    if run is None:
+        raise NotFound(f"There is no run {run_id}.")
+    return run
+
+
+def diagnoses_of_candidate(session: Session, candidate: CandidateRow) -> list[dict[str, Any]]:
+    """The diagnoses a candidate was drafted from (`agents.types.Diagnosis` as plain data); none if it is not known."""
+    drafted = candidate
+    while drafted.draft_run_id is None and drafted.struck_from_id is not None:
+        drafted = session.get_one(CandidateRow, drafted.struck_from_id)
+    run = session.get(Run, drafted.draft_run_id) if drafted.draft_run_id else None
+    while run is not None and run.stage != StageName.DIAGNOSE:
+        run = session.get(Run, run.parent_run_id) if run.parent_run_id else None
+    return [diagnosis.data for diagnosis in run.diagnoses] if run else []
+
+
+def claimant(session: Session, candidate: CandidateRow, now: datetime) -> str | None:
+    """Who holds the candidate now; None if nobody does."""
+    if candidate.claimed_by_id is None or candidate.claim_expires_at is None or candidate.claim_expires_at <= now:
+        return None
+    return session.get_one(Principal, candidate.claimed_by_id).name
+
+
+def decisions(session: Session, candidate: CandidateRow) -> list[tuple[ReviewRow, str]]:
+    """What was decided on a candidate, and by whom."""
+    query = select(ReviewRow, Principal.name).join(Principal, Principal.id == ReviewRow.principal_id)
+    found = session.execute(query.where(ReviewRow.candidate_id == candidate.id).order_by(ReviewRow.id))
+    return [(review, name) for review, name in found]
+
+
+def served_by_adapters(session: Session) -> dict[int, int]:
+    """Adapter to how many models run with it now."""
+    query = select(CheckpointStatus.adapter_id, func.count()).where(CheckpointStatus.outcome == Outcome.PASSED)
+    found = session.execute(query.group_by(CheckpointStatus.adapter_id))
+    return {adapter: count for adapter, count in found if adapter is not None}
+
+
+def statuses_with_adapter(session: Session, adapter_id: int, limit: int = 200) -> list[CheckpointStatus]:
+    """The checkpoints whose status rests on an adapter and passes."""
+    query = select(CheckpointStatus).where(CheckpointStatus.adapter_id == adapter_id)
+    return list(session.scalars(query.where(CheckpointStatus.outcome == Outcome.PASSED).limit(limit)))

@@ -1,0 +1,358 @@
+"""What REST takes and gives. Bodies and queries refuse unknown fields; answers are what the OpenAPI document says."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+MODEL_ID = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,95}(/[A-Za-z0-9_][A-Za-z0-9._-]{0,95})?$"
+PROFILE = r"^profile-[a-z0-9-]{1,40}$"
+OutcomeFilter = Literal["passed", "failed", "infra", "unknown", "not_run", "waiting"]
+OutcomeWord = Literal["passed", "failed", "infra", "unknown", "not_run"]
+Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=4_000)]
+Reason = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4_000)]
+ProfileName = Annotated[str, Field(pattern=PROFILE, examples=["profile-2026-08"])]
+RowId = Annotated[int, Field(ge=1, le=2**31 - 1)]
+
+
+class Strict(BaseModel):
+    """What callers send: a field nobody knows is an error, not a silence."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class ModelsQuery(Strict):
+    """Filters of the list of models."""
+
+    search: Annotated[str, Field(max_length=200, description="Part of the name.")] = ""
+    outcome: OutcomeFilter | None = None
+    sort: Literal["downloads", "name"] = "downloads"
+    cursor: Annotated[str | None, Field(max_length=600, description="`next` of the page before.")] = None
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+    profile: ProfileName | None = None
+
+
+class CoverageQuery(Strict):
+    """How coverage is grouped."""
+
+    by: Literal["family", "op", "release"] | None = None
+    profile: ProfileName | None = None
+
+
+class ProfileQuery(Strict):
+    """The device profile an answer is about; the configured one if it is not given."""
+
+    profile: ProfileName | None = None
+
+
+class ReviewsQuery(Strict):
+    """Which candidates."""
+
+    state: Literal["waiting", "all"] = "waiting"
+
+
+class NewRequest(Strict):
+    """A request for an adapter."""
+
+    model: Annotated[str, Field(pattern=MODEL_ID, max_length=200, examples=["sentence-transformers/all-MiniLM-L6-v2"])]
+    profile: ProfileName | None = None
+    note: Text = ""
+
+
+class DecisionBody(Strict):
+    """Why."""
+
+    reason: Reason
+
+
+class StrikeBody(DecisionBody):
+    """Which patch (counted from 1) is taken out, and why."""
+
+    position: Annotated[int, Field(ge=1, le=1_000)]
+
+
+class ModelItem(BaseModel):
+    """A model and where it stands on a profile."""
+
+    model: str
+    rank: int | None
+    downloads: int
+    revision: str | None
+    outcome: OutcomeWord
+    reason: str
+    kind: str | None
+    stage: str | None
+    supported: bool
+    adapter: str | None
+    adapter_id: int | None
+    scripted: bool
+    weights: str | None
+    tier: str | None
+    depth: str | None
+    fingerprint: str | None
+    stale: bool
+    waiting_candidate: int | None
+    updated_at: datetime | None
+    page: str
+
+
+class ModelsPage(BaseModel):
+    """One page of models; `next` is the cursor of the following one, or null."""
+
+    profile: str
+    models: list[ModelItem]
+    next: str | None
+
+
+class FailureItem(BaseModel):
+    """One reason a model does not pass."""
+
+    kind: str
+    op: str
+    source: str
+    module: str
+    place: str
+    count: int
+    after: bool
+    message: str
+
+
+class RunItem(BaseModel):
+    """One execution of one stage."""
+
+    id: int
+    stage: str
+    state: str
+    outcome: str | None
+    kind: str | None
+    reason: str
+    seconds: float | None
+    weights: str | None
+    tier: str
+    depth: str | None
+    adapter_id: int | None
+    candidate_id: int | None
+    environment: str
+    measurements: dict[str, Any]
+    artefacts: list[Any]
+    failures: list[FailureItem]
+    finished_at: datetime | None
+
+
+class RunDetails(RunItem):
+    """A run with its evidence and the versions it ran under."""
+
+    profile: str
+    request_id: str | None
+    evidence: dict[str, Any]
+    versions: dict[str, Any]
+    peak_rss_mb: float | None
+
+
+class ModelDetails(ModelItem):
+    """A model with its failures and runs on a profile, newest first."""
+
+    profile: str
+    failures: list[FailureItem]
+    runs: list[RunItem]
+    same_fingerprint: list[str]
+
+
+class Figures(BaseModel):
+    """The five figures of coverage; real and synthetic weights are never added up."""
+
+    total: int
+    supported: int
+    passing_real: int
+    passing_synthetic: int
+    truncated: int
+
+
+class Group(Figures):
+    """The figures of one family, operation or release."""
+
+    name: str
+    by_downloads: Figures
+
+
+class Coverage(Figures):
+    """Coverage by count, and by downloads; `demo` says that the figures mean nothing."""
+
+    profile: str
+    demo: bool
+    by_downloads: Figures
+    groups: list[Group]
+
+
+class Known(BaseModel):
+    """What is known already about the model."""
+
+    outcome: OutcomeWord
+    failures: list[FailureItem]
+
+
+class AdapterLink(BaseModel):
+    """The adapter to use."""
+
+    id: int
+    name: str
+    version: int
+    digest: str
+    download: str
+
+
+class RequestAnswer(BaseModel):
+    """A request and how far it is. `expected_wait_s` is null while nothing has been timed."""
+
+    id: str
+    model: str
+    profile: str
+    state: Literal["queued", "running", "review", "ready", "failed", "unknown", "cancelled"]
+    position: int | None
+    expected_wait_s: float | None
+    known: Known
+    waiting_candidate: int | None
+    adapter: AdapterLink | None
+    use: str | None
+    next: str
+    page: str
+    created_at: datetime
+
+
+class ReviewItem(BaseModel):
+    """A candidate in one line; `seen` is what an approval names in If-Match."""
+
+    id: int
+    state: str
+    family: str
+    profile: str
+    dtype: str
+    digest: str
+    seen: str
+    patches: list[str]
+    drafters: list[str]
+    scripted: bool
+    reason: str
+    models: list[str]
+    created_at: datetime
+
+
+class Reviews(BaseModel):
+    """Candidates, oldest first."""
+
+    reviews: list[ReviewItem]
+
+
+class PassItem(BaseModel):
+    """A model that would then pass."""
+
+    model: str
+    downloads: int
+
+
+class ReviewDetails(BaseModel):
+    """Everything there is to see of a candidate."""
+
+    id: int
+    state: str
+    family: str
+    profile: str
+    dtype: str
+    digest: str
+    seen: str
+    patches: list[dict[str, Any]]
+    drafters: list[str]
+    scripted: bool
+    reason: str
+    models: list[str]
+    created_at: datetime
+    evidence: list[dict[str, Any]]
+    reviews: list[dict[str, Any]]
+    would_then_pass: list[PassItem]
+    claimed_until: datetime | None
+    struck_from: int | None
+
+
+class ReleasedAnswer(BaseModel):
+    """What an approval caused."""
+
+    adapter: AdapterLink
+    runs: list[int]
+
+
+class AdapterItem(BaseModel):
+    """A released adapter."""
+
+    id: int
+    name: str
+    version: int
+    origin: str
+    state: str
+    family: str
+    profile: str
+    digest: str
+    scripted: bool
+    candidate_id: int | None
+    created_at: datetime
+    withdrawn_at: datetime | None
+    withdrawn_reason: str
+    download: str
+
+
+class Adapters(BaseModel):
+    """Adapters, newest first."""
+
+    adapters: list[AdapterItem]
+
+
+class AdapterDetails(AdapterItem):
+    """An adapter with its manifest."""
+
+    manifest: dict[str, Any]
+
+
+class SweepItem(BaseModel):
+    """A model in a sweep."""
+
+    model: str
+    rank: int
+    downloads: int
+    fingerprint: str | None
+    outcome: str
+    reason: str
+    kind: str | None
+    adapter: str | None
+    weights: str | None
+    tier: str
+    depth: str | None
+    causes: int | None = None
+    waiting_candidate: int | None = None
+
+
+class SweepAnswer(BaseModel):
+    """A sweep: what it found, and how far it is in the runs known so far."""
+
+    sweep: int
+    profile: str
+    state: str
+    models: list[SweepItem]
+    funnel: dict[str, int]
+    executed: int
+    runs_done: int
+    runs_known: int
+
+
+class Health(BaseModel):
+    """The process answers."""
+
+    status: Literal["ok"]
+
+
+class Readiness(BaseModel):
+    """The database can be used; how long the oldest claimable run has waited."""
+
+    status: Literal["ok"]
+    oldest_claimable_age_s: float | None
+    runs: dict[str, int]

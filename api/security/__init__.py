@@ -1,0 +1,1 @@
+"""Who may do what over HTTP: hosts, origins, sessions, tokens, headers, sizes."""

@@ -1,0 +1,1 @@
+"""Alembic migrations of the factory's database, shipped with the package."""

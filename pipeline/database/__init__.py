@@ -1,0 +1,1 @@
+"""Tables every domain shares, the engine, transactions, migrations and the artefact store."""

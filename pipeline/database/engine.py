@@ -1,0 +1,68 @@
+"""One engine per process and URL: SQLite in WAL mode with foreign keys, or PostgreSQL with time limits.
+
+Writers on SQLite begin with BEGIN IMMEDIATE, so that a transaction never has to upgrade its lock and fail half-way. An
+engine is never shared across a fork: the process id is part of its key.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
+
+from pipeline.settings import get_settings
+
+BUSY_TIMEOUT_S = 30
+POSTGRES_OPTIONS = "-c lock_timeout=5s -c statement_timeout=30s -c timezone=UTC"
+WRITER = {"spyre_writer": True}
+"""Execution option of connections that will write."""
+
+_engines: dict[tuple[int, str], Engine] = {}
+
+
+def engine_for(url: str | None = None) -> Engine:
+    """The engine of this process for `url` (default: the configured database); made at the first call."""
+    text = url or get_settings().sqlalchemy_url
+    key = (os.getpid(), text)
+    if key not in _engines:
+        _engines[key] = build_engine(text)
+    return _engines[key]
+
+
+def dispose_engines() -> None:
+    """Close every connection of this process; the next use opens new ones. Inherited engines are dropped unclosed."""
+    for (pid, _), engine in list(_engines.items()):
+        engine.dispose(close=pid == os.getpid())
+    _engines.clear()
+
+
+def build_engine(url: str, **options: Any) -> Engine:
+    """A new engine; `postgresql://` means psycopg 3."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        return _sqlite_engine(url, options)
+    if parsed.drivername in ("postgresql", "postgres"):
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    arguments = {"options": POSTGRES_OPTIONS, "connect_timeout": 10}
+    return create_engine(parsed, pool_pre_ping=True, pool_size=5, connect_args=arguments, **options)
+
+
+def _sqlite_engine(url: str, options: dict[str, Any]) -> Engine:
+    engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S}, **options)
+    event.listen(engine, "connect", _prepare_sqlite_connection)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite_connection(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # SQLAlchemy's begin event decides, not the driver
+    cursor = connection.cursor()
+    for pragma in ("journal_mode = WAL", "foreign_keys = ON", "synchronous = NORMAL"):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writer = connection.get_execution_options().get("spyre_writer", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writer else "BEGIN")

@@ -1,0 +1,34 @@
+"""Insert-or-return: the one way a row that must exist once comes into being, on both databases."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeVar
+
+from sqlalchemy import inspect, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import Session
+
+from pipeline.database.base import Base
+
+Row = TypeVar("Row", bound=Base)
+
+
+class Inserted(NamedTuple):
+    """The row, and whether this call made it."""
+
+    row: Any
+    created: bool
+
+
+def insert_or_return(session: Session, table: type[Row], key: dict[str, Any], values: dict[str, Any]) -> Inserted:
+    """Insert a row unless one with the unique columns `key` exists; return the one that is stored.
+
+    One statement decides, so that two processes never both believe they made it. Column defaults apply.
+    """
+    dialect = session.get_bind().dialect.name
+    insert = (sqlite.insert if dialect == "sqlite" else postgresql.insert)(table)
+    statement = insert.values(**key, **values).on_conflict_do_nothing(index_elements=list(key))
+    result = session.execute(statement.returning(*inspect(table).primary_key))
+    created = result.first() is not None
+    row = session.execute(select(table).filter_by(**key)).scalar_one()
+    return Inserted(row, created)

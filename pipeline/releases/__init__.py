@@ -1,0 +1,1 @@
+"""Adapters: which one serves a checkpoint, release and withdrawal."""

@@ -1,0 +1,1 @@
+"""Requests for an adapter: one id that threads through every row it causes."""

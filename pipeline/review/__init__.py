@@ -1,0 +1,1 @@
+"""Candidates, their evidence, and what people decide about them."""

@@ -1,0 +1,173 @@
+"""Candidates before a human sees them: recorded once per digest, judged by the gate, queued or refused."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from agents.types import candidate_from_dict, canonical
+from pipeline.database.events import emit
+from pipeline.database.insert import insert_or_return
+from pipeline.database.unit_of_work import database_now
+from pipeline.review import repository
+from pipeline.review.models import (
+    SCRIPTED,
+    CandidateCheckpoint,
+    CandidateRow,
+    CandidateState,
+    EvidenceRow,
+    PatchRow,
+)
+from pipeline.review.repository import get_candidate as get_candidate
+from pipeline.work.models import Outcome, Run, StageName
+
+CANDIDATE_IDS = "candidate_ids"
+JUDGED_AGAIN = (CandidateState.VERIFYING, CandidateState.WAITING, CandidateState.INCONCLUSIVE)
+"""States in which a new verdict decides; later ones belong to humans."""
+
+
+def record_candidates(session: Session, run: Run, drafts: list[dict[str, Any]]) -> list[CandidateRow]:
+    """The rows of what a draft run handed back; a digest that exists is linked to this checkpoint, never doubled."""
+    rows = [record_candidate(session, data, run) for data in drafts]
+    run.measurements = {**run.measurements, CANDIDATE_IDS: [row.id for row in rows]}
+    session.flush()
+    return rows
+
+
+def record_candidate(
+    session: Session, data: dict[str, Any], run: Run | None, struck_from: CandidateRow | None = None
+) -> CandidateRow:
+    """The candidate with this content (`Candidate.to_dict()`), made if new. Raises ValueError on a wrong digest."""
+    candidate = candidate_from_dict(data)
+    now = database_now(session)
+    values = {
+        "family": candidate.family,
+        "profile": candidate.profile,
+        "dtype": candidate.dtype,
+        "state": CandidateState.VERIFYING.value,
+        "scripted": any(patch.model == SCRIPTED for patch in candidate.patches),
+        "data": candidate.to_dict(),
+        "draft_run_id": run.id if run else None,
+        "request_id": run.request_id if run else None,
+        "struck_from_id": struck_from.id if struck_from else None,
+        "created_at": now,
+        "updated_at": now,
+    }
+    found = insert_or_return(session, CandidateRow, {"digest": candidate.digest}, values)
+    row: CandidateRow = found.row
+    if found.created:
+        session.add_all(_patch_rows(row))
+        emit(session, "candidate.drafted", "candidate", row.id, request_id=row.request_id, family=row.family)
+    if run is not None:
+        link_checkpoint(session, row, run.checkpoint_id)
+    return row
+
+
+def link_checkpoint(session: Session, candidate: CandidateRow, checkpoint_id: int) -> None:
+    """Note that the candidate was drafted for this checkpoint."""
+    key = {"candidate_id": candidate.id, "checkpoint_id": checkpoint_id}
+    insert_or_return(session, CandidateCheckpoint, key, {})
+    session.expire(candidate, ["checkpoints"])
+
+
+def _patch_rows(candidate: CandidateRow) -> list[PatchRow]:
+    return [
+        PatchRow(
+            candidate_id=candidate.id,
+            position=position,
+            trajectory_id=patch["trajectory"],
+            data=patch,
+            **{name: patch[name] for name in ("pattern", "drafter", "model", "exactness", "bound")},
+        )
+        for position, patch in enumerate(candidate.data["patches"], start=1)
+    ]
+
+
+def drafted_by(session: Session, run: Run) -> list[CandidateRow]:
+    """The candidates a draft run handed back that are still to be judged."""
+    rows = [repository.get_candidate(session, i) for i in run.measurements.get(CANDIDATE_IDS, ())]
+    return [row for row in rows if row.state in JUDGED_AGAIN]
+
+
+def representative_of(session: Session, candidate: CandidateRow) -> int:
+    """The checkpoint a candidate is verified on: the one it was first drafted for; of a struck set, the original's."""
+    if candidate.draft_run_id is not None:
+        return session.get_one(Run, candidate.draft_run_id).checkpoint_id
+    if candidate.struck_from_id is not None:
+        return representative_of(session, repository.get_candidate(session, candidate.struck_from_id))
+    return min(link.checkpoint_id for link in candidate.checkpoints)
+
+
+def refused_digests(session: Session, family: str, profile: str) -> dict[str, str]:
+    """Digest to reason of everything that must not be drafted again for this family."""
+    return {row.digest: row.reason for row in repository.refused_of_family(session, family, profile)}
+
+
+def rounds_of(session: Session, run: Run) -> int:
+    """How often a candidate has been drafted for the run's checkpoint in its environment."""
+    return len(repository.draft_runs(session, run.checkpoint_id, run.profile, run.environment))
+
+
+def take_verdict(session: Session, run: Run) -> bool:
+    """Store a verify run's evidence and move the candidate on; True if the gate refused it. Safe to call twice."""
+    if run.candidate_id is None:
+        return False
+    candidate = repository.lock_candidate(session, run.candidate_id)
+    evidence = _store_evidence(session, candidate, run)
+    if candidate.state not in JUDGED_AGAIN:
+        return candidate.state == CandidateState.REFUSED
+    candidate.state, candidate.reason = _state_after(run, evidence)
+    candidate.updated_at = database_now(session)
+    session.flush()
+    emit(session, f"candidate.{candidate.state}", "candidate", candidate.id, request_id=candidate.request_id)
+    return candidate.state == CandidateState.REFUSED
+
+
+def _state_after(run: Run, evidence: EvidenceRow) -> tuple[CandidateState, str]:
+    if run.outcome == Outcome.FAILED:
+        return CandidateState.REFUSED, run.reason
+    if evidence.complete and run.outcome == Outcome.PASSED:
+        return CandidateState.WAITING, ""
+    return CandidateState.INCONCLUSIVE, run.reason or "The evidence is not complete."
+
+
+def _store_evidence(session: Session, candidate: CandidateRow, run: Run) -> EvidenceRow:
+    content = {
+        "candidate_digest": candidate.digest,
+        "tier": run.tier,
+        "outcome": run.outcome,
+        "weights": run.weights,
+        "measurements": run.measurements,
+        "evidence": run.evidence,
+        "artefacts": run.artefacts,
+    }
+    key = {
+        "candidate_id": candidate.id,
+        "checkpoint_id": run.checkpoint_id,
+        "environment": run.environment,
+        "tier": run.tier,
+    }
+    values = {
+        **{name: value for name, value in content.items() if name != "tier"},
+        "run_id": run.id,
+        "complete": run.outcome == Outcome.PASSED and bool(run.measurements) and run.evidence.get("complete", True),
+        "digest": hashlib.sha256(canonical({**content, "environment": run.environment})).hexdigest(),
+        "created_at": database_now(session),
+    }
+    found = insert_or_return(session, EvidenceRow, key, values)
+    row: EvidenceRow = found.row
+    if not found.created and row.digest != values["digest"]:
+        for name, value in values.items():
+            setattr(row, name, value)
+    session.expire(candidate, ["evidence"])
+    return row
+
+
+def diagnosis_run(session: Session, verify: Run) -> Run | None:
+    """The diagnose run that led to this verification; None if nothing was drafted (a struck set)."""
+    run: Run | None = verify
+    while run is not None and run.stage != StageName.DIAGNOSE:
+        run = session.get(Run, run.parent_run_id) if run.parent_run_id else None
+    return run

@@ -1,0 +1,51 @@
+"""Errors of the review.
+
+NotFound
+└── UnknownCandidate
+Conflict
+├── StaleApproval      what was seen is not what is stored now
+├── NotReviewable      the candidate does not wait for a decision
+└── ClaimedByOther     another reviewer holds the lease
+BadInput
+└── ReasonMissing
+"""
+
+from __future__ import annotations
+
+from pipeline.errors import BadInput, Conflict, NotFound
+
+
+class UnknownCandidate(NotFound):
+    """There is no such candidate."""
+
+    code, status = "unknown_candidate", 404
+
+
+class StaleApproval(Conflict):
+    """The approved content differs from the content now stored."""
+
+    code, status = "stale_approval", 409
+
+
+class NotReviewable(Conflict):
+    """The candidate does not wait for a decision."""
+
+    code, status = "not_reviewable", 409
+
+
+class ClaimedByOther(Conflict):
+    """Another reviewer is at work on the candidate."""
+
+    code, status = "claimed_by_other", 409
+
+
+class ReasonMissing(BadInput):
+    """Every decision needs a reason."""
+
+    code, status = "reason_missing", 422
+
+
+class PatchNotInSet(NotFound):
+    """The candidate has no patch at this position."""
+
+    code, status = "patch_not_in_set", 404

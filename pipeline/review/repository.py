@@ -1,0 +1,106 @@
+"""Every query on candidates, evidence, reviews, trajectories and budgets."""
+
+from __future__ import annotations
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from pipeline.review.errors import UnknownCandidate
+from pipeline.review.models import (
+    BudgetEntry,
+    CandidateCheckpoint,
+    CandidateRow,
+    CandidateState,
+    EvidenceRow,
+    Trajectory,
+    TrajectoryStep,
+)
+from pipeline.sweeps.models import Checkpoint, CheckpointStatus
+from pipeline.work.models import Run, StageName
+
+
+def get_candidate(session: Session, candidate_id: int) -> CandidateRow:
+    """The candidate with this number. Raises `UnknownCandidate`."""
+    candidate = session.get(CandidateRow, candidate_id)
+    if candidate is None:
+        raise UnknownCandidate(f"There is no candidate {candidate_id}.")
+    return candidate
+
+
+def lock_candidate(session: Session, candidate_id: int) -> CandidateRow:
+    """The candidate, locked until the transaction ends, as it is now. Raises `UnknownCandidate`."""
+    query = select(CandidateRow).where(CandidateRow.id == candidate_id).with_for_update()
+    candidate = session.scalar(query.execution_options(populate_existing=True))
+    if candidate is None:
+        raise UnknownCandidate(f"There is no candidate {candidate_id}.")
+    return candidate
+
+
+def find_candidate(session: Session, digest: str) -> CandidateRow | None:
+    """The candidate with this digest."""
+    return session.scalar(select(CandidateRow).where(CandidateRow.digest == digest))
+
+
+def list_candidates(session: Session, state: str | None = CandidateState.WAITING) -> list[CandidateRow]:
+    """Candidates in a state (None: all), oldest first."""
+    query = select(CandidateRow).order_by(CandidateRow.id)
+    return list(session.scalars(query.where(CandidateRow.state == state) if state else query))
+
+
+def refused_of_family(session: Session, family: str, profile: str) -> list[CandidateRow]:
+    """Candidates of a family that the gate refused or a human rejected or sent back."""
+    states = (CandidateState.REFUSED, CandidateState.REJECTED, CandidateState.CHANGES, CandidateState.WITHDRAWN)
+    query = select(CandidateRow).where(CandidateRow.family == family, CandidateRow.profile == profile)
+    return list(session.scalars(query.where(CandidateRow.state.in_(states)).order_by(CandidateRow.id)))
+
+
+def draft_runs(session: Session, checkpoint_id: int, profile: str, environment: str) -> list[Run]:
+    """The draft runs of a checkpoint in one environment."""
+    query = select(Run).where(Run.checkpoint_id == checkpoint_id, Run.profile == profile)
+    return list(session.scalars(query.where(Run.stage == StageName.DRAFT, Run.environment == environment)))
+
+
+def candidates_of_checkpoint(session: Session, checkpoint_id: int) -> list[CandidateRow]:
+    """The candidates drafted for a checkpoint, newest first."""
+    query = select(CandidateRow).join(CandidateCheckpoint, CandidateCheckpoint.candidate_id == CandidateRow.id)
+    return list(
+        session.scalars(
+            query.where(CandidateCheckpoint.checkpoint_id == checkpoint_id).order_by(CandidateRow.id.desc())
+        )
+    )
+
+
+def evidence_of(session: Session, candidate_id: int, environment: str) -> list[EvidenceRow]:
+    """The evidence for a candidate in one environment."""
+    query = select(EvidenceRow).where(EvidenceRow.candidate_id == candidate_id)
+    return list(session.scalars(query.where(EvidenceRow.environment == environment).order_by(EvidenceRow.id)))
+
+
+def failing_in_family(session: Session, family: str, profile: str) -> list[CheckpointStatus]:
+    """Checkpoints of a family that do not pass on a profile: those a release could change."""
+    query = select(CheckpointStatus).join(Checkpoint, Checkpoint.id == CheckpointStatus.checkpoint_id)
+    query = query.where(Checkpoint.family == family, CheckpointStatus.profile == profile)
+    return list(session.scalars(query.where(CheckpointStatus.outcome != "passed")))
+
+
+def get_trajectory(session: Session, trajectory_id: str) -> Trajectory | None:
+    """The record of a drafting attempt."""
+    return session.get(Trajectory, trajectory_id)
+
+
+def next_step(session: Session, trajectory_id: str) -> int:
+    """The position of the next step."""
+    query = select(func.max(TrajectoryStep.position)).where(TrajectoryStep.trajectory_id == trajectory_id)
+    last = session.scalar(query)
+    return 0 if last is None else last + 1
+
+
+def charged_usd(session: Session, day: str) -> float:
+    """What a day has been charged: settled amounts, and reservations whose cost is not known."""
+    query = select(func.sum(func.coalesce(BudgetEntry.settled_usd, BudgetEntry.reserved_usd)))
+    return float(session.scalar(query.where(BudgetEntry.day == day)) or 0.0)
+
+
+def get_reservation(session: Session, entry_id: int) -> BudgetEntry:
+    """The ledger entry with this number."""
+    return session.get_one(BudgetEntry, entry_id)

@@ -1,0 +1,167 @@
+"""A human's decisions on candidates. Each needs the role, a reason, and the digest of what was seen.
+
+What is seen is the candidate's content *and* its evidence: `seen_digest` covers both, so that new evidence makes an
+approval stale just as a changed patch does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from sqlalchemy.orm import Session
+
+from agents.types import candidate_from_dict, canonical
+from pipeline.database.accounts import require_role
+from pipeline.database.events import emit
+from pipeline.database.models import Principal, Role
+from pipeline.database.unit_of_work import database_now
+from pipeline.releases.models import Adapter
+from pipeline.releases.service import release, withdraw
+from pipeline.review import repository
+from pipeline.review.candidates import link_checkpoint, record_candidate
+from pipeline.review.errors import ClaimedByOther, NotReviewable, PatchNotInSet, ReasonMissing, StaleApproval
+from pipeline.review.models import CandidateRow, CandidateState, Decision, ReviewRow
+from pipeline.work.affected import rerun_affected, rerun_of_adapter, schedule_struck
+from pipeline.work.models import Run
+
+CLAIM_S = 1800.0
+
+
+class Released(NamedTuple):
+    """What an approval caused: the adapter, and the runs made for the checkpoints it can affect."""
+
+    adapter: Adapter
+    runs: list[Run]
+
+
+def evidence_digest(candidate: CandidateRow) -> str:
+    """sha256 over the digests of all evidence rows of the candidate."""
+    return hashlib.sha256(canonical(sorted(row.digest for row in candidate.evidence))).hexdigest()
+
+
+def seen_digest(candidate: CandidateRow) -> str:
+    """The digest a decision must name: over the candidate's content and its evidence."""
+    return hashlib.sha256(canonical([candidate.digest, evidence_digest(candidate)])).hexdigest()
+
+
+def review_queue(session: Session) -> list[CandidateRow]:
+    """The candidates that wait for a human, oldest first."""
+    return repository.list_candidates(session, CandidateState.WAITING)
+
+
+def claim(session: Session, candidate_id: int, reviewer: Principal) -> CandidateRow:
+    """Take a candidate for `CLAIM_S` seconds. Raises `ClaimedByOther`, `NotReviewable`, `NotAllowed`."""
+    candidate = _reviewable(session, candidate_id, reviewer)
+    candidate.claimed_by_id = reviewer.id
+    candidate.claim_expires_at = database_now(session) + timedelta(seconds=CLAIM_S)
+    session.flush()
+    return candidate
+
+
+def approve(session: Session, candidate_id: int, reviewer: Principal, *, seen: str, reason: str) -> Released:
+    """Release the candidate and queue exactly the checkpoints it can affect.
+
+    `seen` is `seen_digest` as the reviewer saw it. Raises `StaleApproval` if it is not
+    what is stored now, `NotReviewable`, `ClaimedByOther`, `ReasonMissing`, `NotAllowed`.
+    """
+    candidate = _reviewable(session, candidate_id, reviewer)
+    if seen != seen_digest(candidate):
+        raise StaleApproval(
+            f"candidate {candidate.id}: approved {seen!r}, stored {seen_digest(candidate)!r}: look again."
+        )
+    _decide(session, candidate, reviewer, Decision.APPROVE, reason, CandidateState.RELEASED)
+    adapter = release(session, candidate)
+    return Released(adapter, rerun_affected(session, adapter))
+
+
+def reject(session: Session, candidate_id: int, reviewer: Principal, *, reason: str) -> CandidateRow:
+    """Refuse the candidate for good: its digest is never drafted again, the reason goes into the next context."""
+    candidate = _reviewable(session, candidate_id, reviewer)
+    return _decide(session, candidate, reviewer, Decision.REJECT, reason, CandidateState.REJECTED)
+
+
+def request_changes(session: Session, candidate_id: int, reviewer: Principal, *, reason: str) -> CandidateRow:
+    """Send the candidate back to its drafters with the reason; the next sweep of its checkpoints drafts again."""
+    candidate = _reviewable(session, candidate_id, reviewer)
+    return _decide(session, candidate, reviewer, Decision.CHANGES, reason, CandidateState.CHANGES)
+
+
+def strike(session: Session, candidate_id: int, reviewer: Principal, *, position: int, reason: str) -> CandidateRow:
+    """Take one patch (counted from 1) out of the set: a new candidate with a new digest, which is verified anew."""
+    candidate = _reviewable(session, candidate_id, reviewer)
+    smaller = record_candidate(session, _without(candidate, position), None, struck_from=candidate)
+    for link in candidate.checkpoints:
+        link_checkpoint(session, smaller, link.checkpoint_id)
+    _decide(session, candidate, reviewer, Decision.STRIKE, reason, CandidateState.SUPERSEDED)
+    schedule_struck(session, smaller, candidate)
+    return smaller
+
+
+def _without(candidate: CandidateRow, position: int) -> dict[str, Any]:
+    whole = candidate_from_dict(candidate.data)
+    if not 1 <= position <= len(whole.patches):
+        raise PatchNotInSet(f"Candidate {candidate.id} has patches 1 to {len(whole.patches)}, not {position}.")
+    kept = tuple(patch for number, patch in enumerate(whole.patches, start=1) if number != position)
+    return replace(whole, patches=kept).to_dict()
+
+
+def withdraw_adapter(session: Session, adapter_id: int, reviewer: Principal, *, reason: str) -> Released:
+    """Take a release back; the checkpoints it served are run again without it."""
+    require_role(reviewer, Role.REVIEWER)
+    _require_reason(reason)
+    adapter = withdraw(session, adapter_id, reason)
+    if adapter.candidate_id:
+        candidate = repository.lock_candidate(session, adapter.candidate_id)
+        _decide(session, candidate, reviewer, Decision.WITHDRAW, reason, CandidateState.WITHDRAWN)
+    return Released(adapter, rerun_of_adapter(session, adapter))
+
+
+def _reviewable(session: Session, candidate_id: int, reviewer: Principal) -> CandidateRow:
+    require_role(reviewer, Role.REVIEWER)
+    candidate = repository.lock_candidate(session, candidate_id)
+    if candidate.state != CandidateState.WAITING:
+        raise NotReviewable(f"Candidate {candidate.id} is {candidate.state}, it does not wait for a decision.")
+    if held_by_other(session, candidate, reviewer):
+        raise ClaimedByOther(
+            f"Candidate {candidate.id} is claimed by another reviewer until {candidate.claim_expires_at}."
+        )
+    return candidate
+
+
+def held_by_other(session: Session, candidate: CandidateRow, reviewer: Principal) -> bool:
+    """True if another reviewer's claim has not run out."""
+    until = candidate.claim_expires_at
+    return until is not None and candidate.claimed_by_id != reviewer.id and until > database_now(session)
+
+
+def _require_reason(reason: str) -> None:
+    if not reason.strip():
+        raise ReasonMissing("A decision needs a reason in one sentence.")
+
+
+def _decide(
+    session: Session, candidate: CandidateRow, who: Principal, what: Decision, reason: str, state: CandidateState
+) -> CandidateRow:
+    _require_reason(reason)
+    now = database_now(session)
+    session.add(
+        ReviewRow(
+            candidate_id=candidate.id,
+            principal_id=who.id,
+            principal_kind=who.kind,
+            decision=what.value,
+            candidate_digest=candidate.digest,
+            evidence_digest=evidence_digest(candidate),
+            reason=reason.strip(),
+            created_at=now,
+        )
+    )
+    candidate.state, candidate.reason, candidate.updated_at = state, reason.strip(), now
+    candidate.claimed_by_id = candidate.claim_expires_at = None
+    session.flush()
+    session.expire(candidate, ["reviews"])
+    emit(session, f"review.{what.value}", "candidate", candidate.id, request_id=candidate.request_id, by=who.name)
+    return candidate

@@ -1,0 +1,1 @@
+"""Catalogue rows, sweeps over them, and what they add up to."""

@@ -1,0 +1,95 @@
+"""From outputs to the gate's input: the stock runs of one probe batch, and one case measured against them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from pipeline.verification import measures
+from pipeline.verification.controls import run_controls
+from pipeline.verification.ideal import FP32_NEAREST, Conversion, ideal_run
+from pipeline.verification.measurements import CaseMeasurement, ControlResult, Place
+from pipeline.verification.parts import reference_run
+from pipeline.verification.probes import ProbeBatch
+
+
+class StockRuns(NamedTuple):
+    """Stock on the CPU for one batch: fp32 reference and ideal DL16 run, (batch, length, width), and the controls."""
+
+    reference: Tensor
+    ideal: Tensor
+    controls: tuple[ControlResult, ...]
+
+
+class Ranking(NamedTuple):
+    """Rank correlation over pairs of texts, and how many pairs it rests on."""
+
+    spearman: float
+    pairs: int
+
+
+def stock_runs(
+    model: Any, probe: ProbeBatch, pooling: str, controls: bool = True, conversion: Conversion = FP32_NEAREST
+) -> StockRuns:
+    """Runs the stock fp32 model (CPU, eval): reference, ideal DL16 device and every control. The model is unchanged.
+
+    `conversion` is the profile's way of bringing weights to the device: no device is better than its converter.
+    """
+    reference = reference_run(model, probe.inputs)
+    broken = run_controls(model, probe.inputs, reference, pooling) if controls else []
+    return StockRuns(reference, ideal_run(model, probe.inputs, conversion), tuple(broken))
+
+
+def measure_case(
+    probe: ProbeBatch,
+    output: Tensor,
+    stock: StockRuns,
+    pooling: str,
+    place: Place,
+    alone: Sequence[Tensor] | None = None,
+) -> CaseMeasurement:
+    """Everything measured on one output, (batch, length, width) on the CPU, against the stock runs of its batch.
+
+    `alone` are the outputs of `alone_batches(probe)`, from the same place. The error ratio is for the device only.
+    Raises ValueError if the output's shape differs from the reference's.
+    """
+    if output.shape != stock.reference.shape:
+        raise ValueError(f"{probe.name}: output {tuple(output.shape)}, reference {tuple(stock.reference.shape)}")
+    output, mask = output.float(), probe.mask
+    norms = measures.norm_range(output, stock.reference, mask)
+    vectors = [measures.pool(x, mask, pooling) for x in (output, stock.reference)]
+    return CaseMeasurement(
+        name=f"{probe.name}-{place}",
+        draw=probe.draw,
+        side=probe.side,
+        place=place,
+        texts=len(output),
+        tokens=int(mask.sum()),
+        lowest_token_cosine=measures.lowest_token_cosine(output, stock.reference, mask),
+        norm_low=norms.low,
+        norm_high=norms.high,
+        pooled_cosine=measures.lowest_cosine(*vectors),
+        centred_pooled_cosine=measures.lowest_centred_cosine(*vectors),
+        finite=measures.all_finite(output, mask),
+        error_ratio=_error_ratio(output, stock, mask, place),
+        ideal_token_cosine=measures.lowest_token_cosine(stock.ideal, stock.reference, mask),
+        company_token_cosine=measures.lowest_company_cosine(list(alone), output, mask) if alone else None,
+        controls=stock.controls,
+    )
+
+
+def _error_ratio(output: Tensor, stock: StockRuns, mask: Tensor, place: Place) -> float | None:
+    if place is not Place.DEVICE:
+        return None
+    return measures.error_ratio(output, stock.ideal, stock.reference, mask)
+
+
+def ranking(runs: Sequence[tuple[Tensor, Tensor, Tensor]], pooling: str) -> Ranking:
+    """Rank correlation over all texts of (output, reference, mask) runs: would a search index notice?"""
+    outputs = torch.cat([measures.pool(out, mask, pooling) for out, _, mask in runs])
+    references = torch.cat([measures.pool(ref, mask, pooling) for _, ref, mask in runs])
+    texts = len(outputs)
+    return Ranking(measures.spearman(outputs, references), texts * (texts - 1) // 2)

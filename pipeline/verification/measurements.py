@@ -1,0 +1,160 @@
+"""The gate's input as plain data: what was measured on each case, with JSON forms. Leaf module, imports no torch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Place(StrEnum):
+    """Where the candidate ran. Stored text."""
+
+    DEVICE = "device"
+    CPU = "cpu"
+
+
+class Weights(StrEnum):
+    """Whose weights the model had. Stored text."""
+
+    REAL = "real"
+    SYNTHETIC = "synthetic"
+
+
+@dataclass(frozen=True)
+class ControlResult:
+    """One broken output that the gate must refuse. Not applicable: `detail` says why and nothing is judged."""
+
+    name: str
+    applicable: bool
+    worst_token_cosine: float | None = None
+    centred_pooled_cosine: float | None = None
+    caught: bool = False
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class CaseMeasurement:
+    """One batch compared with the stock fp32 CPU reference. None: not measured (or, centred, fewer than 3 texts).
+
+    `draw` numbers the hidden draw, `side` is "right" or "left". `ideal_token_cosine` is the ideal DL16 run's.
+    `company_token_cosine` compares texts alone with texts in the batch, on the same place.
+    """
+
+    name: str
+    draw: int
+    side: str
+    place: Place
+    texts: int
+    tokens: int
+    lowest_token_cosine: float
+    norm_low: float
+    norm_high: float
+    pooled_cosine: float
+    centred_pooled_cosine: float | None
+    finite: bool
+    error_ratio: float | None = None
+    ideal_token_cosine: float | None = None
+    company_token_cosine: float | None = None
+    controls: tuple[ControlResult, ...] = ()
+
+
+@dataclass(frozen=True)
+class ExecutionProof:
+    """What shows where the graph ran: fallback counts by operator, the declared host operators, compiled blocks run."""
+
+    fallbacks: dict[str, int]
+    declared_host: tuple[str, ...] = ()
+    blocks_on_device: int = 0
+
+    @property
+    def undeclared(self) -> dict[str, int]:
+        """Fallbacks outside the declared host parts."""
+        return {op: n for op, n in self.fallbacks.items() if n and op not in self.declared_host}
+
+
+@dataclass(frozen=True)
+class ElementwiseResult:
+    """A drafted element-wise document against the stock module, both fp64. `bound` is None for an exact claim.
+
+    `max_ulp` counts units in the last place of max(|x|, |y|), `max_relative` is relative to |y|, `max_error` to
+    max(1, |y|). `exact_misses` are points that satisfy neither limit of an exact claim; `specials_equal` compares NaN,
+    infinities and extremes; `elementwise` says that no output depends on another input.
+    """
+
+    name: str
+    points: int
+    max_ulp: float
+    max_relative: float
+    max_error: float
+    exact_misses: int
+    specials_equal: bool
+    elementwise: bool
+    bound: float | None = None
+    worst_input: float = 0.0
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """Everything the gate sees.
+
+    `needs_left_padding` is true for causal models; `documents` counts drafted documents; `depth` is "full" or
+    "2 of 36".
+    """
+
+    weights: Weights
+    cases: tuple[CaseMeasurement, ...] = ()
+    execution: ExecutionProof | None = None
+    elementwise: tuple[ElementwiseResult, ...] = ()
+    documents: int = 0
+    spearman: float | None = None
+    spearman_pairs: int = 0
+    needs_left_padding: bool = False
+    depth: str = "full"
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data; figures that are not finite become text ("nan", "inf")."""
+        plain: dict[str, Any] = _plain(asdict(self))
+        return plain
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+_FIGURES = frozenset({
+    "lowest_token_cosine", "norm_low", "norm_high", "pooled_cosine", "centred_pooled_cosine", "error_ratio",
+    "ideal_token_cosine", "company_token_cosine", "worst_token_cosine", "spearman", "max_ulp", "max_relative",
+    "max_error", "bound", "worst_input",
+})  # fmt: skip
+
+
+def _numbers(data: dict[str, Any]) -> dict[str, Any]:
+    return {k: float(v) if k in _FIGURES and v is not None else v for k, v in data.items()}
+
+
+def case_from_dict(data: dict[str, Any]) -> CaseMeasurement:
+    """The case whose plain form is `data`."""
+    controls = tuple(ControlResult(**_numbers(c)) for c in data["controls"])
+    return CaseMeasurement(**{**_numbers(data), "place": Place(data["place"]), "controls": controls})
+
+
+def measurements_from_dict(data: dict[str, Any]) -> Measurements:
+    """What `Measurements.to_dict` wrote, read back."""
+    proof = data["execution"]
+    execution = ExecutionProof(**{**proof, "declared_host": tuple(proof["declared_host"])}) if proof else None
+    changed = {
+        "weights": Weights(data["weights"]),
+        "cases": tuple(case_from_dict(c) for c in data["cases"]),
+        "execution": execution,
+        "elementwise": tuple(ElementwiseResult(**_numbers(e)) for e in data["elementwise"]),
+    }
+    return Measurements(**{**_numbers(data), **changed})

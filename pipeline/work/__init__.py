@@ -1,0 +1,1 @@
+"""Runs, leases, messages, workers and the children that do the work."""

@@ -1,0 +1,107 @@
+"""The dispatcher: `python -m pipeline.work.dispatcher`. Sends messages for rows, and finds what was lost.
+
+The order of work is decided here, from the rows; the broker holds at most `MESSAGES_PER_SLOT` messages per worker slot.
+A row is marked as sent before its message is sent: a message lost in between, or by the broker, is sent again.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import structlog
+from kombu.exceptions import KombuError, OperationalError
+
+from pipeline.database.facts import QUEUE_PAUSED, get_fact
+from pipeline.database.unit_of_work import reading, unit_of_work
+from pipeline.errors import EnvironmentProblem
+from pipeline.settings import Settings, get_settings
+from pipeline.sweeps.service import close_finished
+from pipeline.work import flow, repository
+from pipeline.work.broker import prepare_broker
+from pipeline.work.logs import configure_logging
+from pipeline.work.models import RunState
+from pipeline.work.stopping import StopFlag
+from pipeline.work.worker import has_free_disk
+
+MESSAGES_PER_SLOT = 2
+TURN_S = 0.2
+SWEEP_EVERY_S = 2.0
+RESEND_AFTER_S = 10.0
+"""A message not taken for this long while a slot is free is taken to be lost."""
+RESEND_ANYWAY_S = 300.0
+BROKER_ERRORS = (KombuError, OperationalError, OSError)
+
+
+class Turn(NamedTuple):
+    """What one turn did."""
+
+    sent: int
+    recovered: int
+
+
+def dispatch(settings: Settings) -> int:
+    """Send messages for the next runs until the broker holds enough; returns how many."""
+    if not has_free_disk(settings):
+        return 0
+    with reading() as session:
+        waiting = repository.count_by_state(session)[RunState.QUEUED] - repository.count_outstanding(session)
+    if waiting <= 0:
+        return 0
+    with unit_of_work() as session:
+        if get_fact(session, QUEUE_PAUSED, False):
+            return 0
+        room = MESSAGES_PER_SLOT * settings.workers - repository.count_outstanding(session)
+        chosen = repository.take_to_send(session, room) if room > 0 else []
+    for run_id in chosen:
+        send(run_id)
+    return len(chosen)
+
+
+def send(run_id: int) -> None:
+    """Send the message for a run; a broker that is away is not an error, the sweeper sends again."""
+    from pipeline.work.tasks import app, run_stage
+
+    try:
+        with app.connection_for_write() as connection:
+            run_stage.apply_async(args=[run_id], connection=connection, retry=False)
+    except BROKER_ERRORS as error:
+        structlog.get_logger().warning("message.not_sent", run=run_id, detail=str(error))
+
+
+def recover(settings: Settings) -> int:
+    """Requeue what lost its lease, re-send what lost its message, close finished sweeps; returns how many runs."""
+    with unit_of_work() as session:
+        lost = flow.recover(session)
+        busy = repository.count_by_state(session)[RunState.CLAIMED] >= settings.workers
+        unsent = repository.mark_unsent(session, RESEND_ANYWAY_S if busy else RESEND_AFTER_S)
+        close_finished(session)
+    if lost.requeued or lost.crashed or unsent:
+        structlog.get_logger().info("runs.recovered", requeued=lost.requeued, crashed=lost.crashed, unsent=unsent)
+    return len(lost.requeued) + len(lost.crashed) + unsent
+
+
+def serve(stop: StopFlag, settings: Settings) -> None:
+    """Take turns until told to stop. A database that is away is waited for."""
+    next_sweep = 0.0
+    while not stop.is_set():
+        try:
+            if time.monotonic() >= next_sweep:
+                recover(settings)
+                next_sweep = time.monotonic() + SWEEP_EVERY_S
+            dispatch(settings)
+        except EnvironmentProblem as problem:
+            structlog.get_logger().warning("dispatcher.waits", detail=str(problem))
+        stop.wait(TURN_S)
+
+
+def main() -> None:
+    """Run the dispatcher until SIGTERM or SIGINT."""
+    configure_logging()
+    settings = get_settings()
+    prepare_broker(settings)
+    serve(StopFlag(), settings)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+"""Errors of the work.
+
+Conflict
+└── LeaseLost             the run has been given to somebody else, or is done
+BadInput
+└── UnknownCatalogue etc. live in their own domains
+EnvironmentProblem
+├── WorkersUnavailable    no worker or dispatcher can be started
+└── PortBusy              the port of the dashboard is taken
+"""
+
+from __future__ import annotations
+
+from pipeline.errors import Conflict, EnvironmentProblem
+
+
+class LeaseLost(Conflict):
+    """The lease's fencing number is old: the run belongs to somebody else now, or is done."""
+
+    code, status = "lease_lost", 409
+
+
+class WorkersUnavailable(EnvironmentProblem):
+    """Workers or the dispatcher cannot be started, or have ended for good."""
+
+    code, status = "workers_unavailable", 503
+
+
+class PortBusy(EnvironmentProblem):
+    """The port is taken."""
+
+    code, status = "port_busy", 503

@@ -1,0 +1,76 @@
+"""The stages as data: what runs, how long, with how much memory, and what of the environment it may see.
+
+Every stage body is `python -m <child module> STAGE SPEC.json OUT.json` in a child process; what follows a stage is
+decided in `pipeline.work.flow`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.settings import Settings
+from pipeline.weights.children_env import children_env
+from pipeline.work.models import StageName
+
+LEASE_S = 60.0
+"""A lease is renewed three times within this while its child runs."""
+HUB_VARIABLES = ("HF_ENDPOINT", "HF_TOKEN", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE")
+MODEL_VARIABLES = ("OPENAI_BASE_URL", "OPENAI_API_KEY")
+SETTINGS_PREFIX = "SPYRE_FACTORY_"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """How one stage is run. `trusted` stages run no model code and may use the network and the variables named."""
+
+    name: StageName
+    timeout_s: float
+    memory_mb: int
+    trusted: bool = False
+    variables: tuple[str, ...] = ()
+    service_settings: bool = False
+    """True hands on the service's own settings: the stage writes trajectories and budgets to the database itself."""
+
+
+STAGES: dict[StageName, Stage] = {
+    stage.name: stage
+    for stage in (
+        Stage(StageName.INSPECT, 900, 4_096, trusted=True, variables=HUB_VARIABLES),
+        Stage(StageName.CAPTURE, 300, 8_192),
+        Stage(StageName.EXECUTE, 900, 12_288),
+        Stage(StageName.DIAGNOSE, 600, 12_288),
+        Stage(StageName.DRAFT, 900, 8_192, trusted=True, variables=MODEL_VARIABLES, service_settings=True),
+        Stage(StageName.VERIFY, 1_500, 12_288),
+    )
+}
+
+
+def stage_argv(settings: Settings, stage: StageName, spec: Path, out: Path) -> list[str]:
+    """The command of a stage's child. A child module that ends in `.py` is run as a file."""
+    module = settings.child_module
+    how = [module] if module.endswith(".py") else ["-m", module]
+    return [sys.executable, *how, stage.value, str(spec), str(out)]
+
+
+def stage_env(settings: Settings, stage: Stage, workdir: Path, environment: str) -> dict[str, str]:
+    """All a stage's child sees of the environment. Model stages see no token, no proxy and no setting of ours."""
+    threads = max(1, (os.cpu_count() or 1) // settings.workers)
+    cache = settings.data_dir / "cache" / "inductor" / environment[:16]
+    env = children_env(workdir, threads=threads, extra={"TORCHINDUCTOR_CACHE_DIR": str(cache)})
+    ours = {f"{SETTINGS_PREFIX}DATA_DIR": str(settings.data_dir)} if stage.service_settings else {}
+    return env | _let_through(stage, os.environ) | ours
+
+
+def _let_through(stage: Stage, outside: Mapping[str, str]) -> dict[str, str]:
+    if not stage.trusted:
+        return {}
+    named = {name: outside[name] for name in stage.variables if name in outside}
+    if "HF_TOKEN" in stage.variables or "HF_ENDPOINT" in stage.variables:
+        named |= {"HF_HUB_OFFLINE": outside.get("HF_HUB_OFFLINE", "0"), "TRANSFORMERS_OFFLINE": "1"}
+    if stage.service_settings:
+        named |= {name: value for name, value in outside.items() if name.startswith(SETTINGS_PREFIX)}
+    return named

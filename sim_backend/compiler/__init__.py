@@ -1,0 +1,1 @@
+"""Out-of-tree Inductor backend of the simulated device. Importing it loads nothing of torch._inductor."""

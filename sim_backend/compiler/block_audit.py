@@ -1,0 +1,114 @@
+"""One transformer block on fake tensors, compiled as the device's compiler would, with every refusal noted."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_map
+
+from sim_backend.compiler.decompositions import decomposition_table
+from sim_backend.compiler.fake_model import fake_like
+from sim_backend.compiler.origins import source_line
+from sim_backend.compiler.registration import register
+from sim_backend.compiler.session import Origin, Refusal, Session
+from sim_backend.compiler.swap import compiling, config_patches
+from sim_backend.profiles import Profile
+
+_RECORDING = {"force_disable_caches": True}
+
+
+@dataclass
+class BlockAudit:
+    """The audit of one kind of block, its operator graph's digest, and its result for fake tensors."""
+
+    session: Session
+    digest: str
+    operations: int
+    result: Any
+
+    def fresh_result(self) -> Any:
+        """The block's result as new fake tensors; call it inside the fake mode."""
+        return tree_map(lambda v: fake_like(v) if isinstance(v, torch.Tensor) else v, self.result)
+
+
+class _Recorder:
+    """A Dynamo backend that compiles in recording mode, keeps the graph's digest, and runs the graph as it is."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.digests: list[str] = []
+        self.operations = 0
+
+    def __call__(self, gm: torch.fx.GraphModule, example_inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
+        import copy
+
+        from torch._inductor.compile_fx import compile_fx
+
+        self.digests.append(graph_digest(gm))
+        self.operations += sum(n.op.startswith("call") for n in gm.graph.nodes)
+        table = decomposition_table(self.session.profile)
+        compile_fx(
+            copy.deepcopy(gm),
+            list(example_inputs),
+            config_patches={**config_patches(), **_RECORDING},
+            decompositions=table,
+        )
+        return gm.forward
+
+
+def audit_block(
+    block: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], profile: Profile, mode: FakeTensorMode
+) -> BlockAudit:
+    """Compile `block` for fake arguments. Never raises for what the device refuses; a graph break is a refusal too."""
+    register()
+    session = Session(profile, recording=True)
+    recorder = _Recorder(session)
+    with _disable_current_modes(), mode, compiling(session):
+        torch._dynamo.reset()
+        try:
+            compiled = torch.compile(block, backend=recorder, fullgraph=True, dynamic=False)
+            result = compiled(*args, **kwargs)
+        except torch._dynamo.exc.TorchDynamoException as error:
+            _note_break(session, error)
+            result = block(*args, **kwargs)
+    digest = hashlib.sha256("".join(recorder.digests).encode()).hexdigest()
+    return BlockAudit(session, digest, recorder.operations, result)
+
+
+def _note_break(session: Session, error: Exception) -> None:
+    text = str(error).strip().splitlines()
+    origin = Origin("graph_break", source=source_line(str(error)))
+    session.refuse(Refusal("graph_break", (text[0] if text else type(error).__name__)[:300], origin, at_call=True))
+
+
+def graph_digest(gm: torch.fx.GraphModule) -> str:
+    """sha256 of the operator graph: operators, topology, sizes and dtypes in order; never names."""
+    position: dict[torch.fx.Node, int] = {}
+    lines = []
+    for index, node in enumerate(gm.graph.nodes):
+        position[node] = index
+        arguments = torch.fx.map_arg((node.args, node.kwargs), lambda n: f"%{position[n]}")
+        target = "" if node.op in ("placeholder", "output", "get_attr") else _target_name(node.target)
+        value = node.meta.get("example_value")
+        facts = (tuple(value.shape), str(value.dtype)) if isinstance(value, torch.Tensor) else ""
+        lines.append(f"{node.op} {target} {'' if node.op == 'placeholder' else _without_floats(arguments)} {facts}")
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _target_name(target: Any) -> str:
+    return (
+        target
+        if isinstance(target, str)
+        else f"{getattr(target, '__module__', '')}.{getattr(target, '__name__', target)}"
+    )
+
+
+def _without_floats(value: Any) -> str:
+    """The arguments with scalar constants masked: those belong to the second digest (design §2)."""
+    return str(tree_map(lambda v: "f" if isinstance(v, float) else v, value))

@@ -1,0 +1,139 @@
+"""The op table applied to the post-grad graph: refusals, fallbacks, and the defects decided by FX metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._inductor.custom_graph_pass import CustomGraphPass
+from torch.fx import Graph, Node
+
+from sim_backend.compiler.identity import compile_identity
+from sim_backend.compiler.origins import origin_of
+from sim_backend.compiler.session import Refusal, RefusalKind, Session, current_session
+from sim_backend.errata import attention
+from sim_backend.errata import operands as operand_rules
+from sim_backend.profiles import split_op
+
+aten = torch.ops.aten
+
+
+class GraphChecks(CustomGraphPass):
+    """Walks the graph once. `uuid` puts the profile's digest and our sources into every compile-cache key."""
+
+    def __call__(self, graph: Graph) -> None:
+        """Check every node on the device."""
+        session = current_session()
+        for node in graph.nodes:
+            if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload) and _on_device(node):
+                check_node(session, node)
+
+    def uuid(self) -> str:
+        """In the compile-cache key."""
+        return compile_identity()
+
+
+def check_node(session: Session, node: Node) -> None:
+    """Apply the op table and the metadata rules to one node."""
+    if session.profile.ideal:
+        return
+    name = str(node.target)
+    cell = session.profile.cell(name, "compiled")
+    original = str(node.meta.get("original_aten") or name)
+    original_cell = session.profile.cell(original, "compiled") if original.startswith("aten.") else "R"
+    if cell == "X" or original_cell == "X":
+        _refuse(session, node, "unsupported_op", original if original_cell == "X" else name)
+    elif cell == "F":
+        node.meta["should_fallback"] = True
+    if rule := _RULES.get(getattr(node.target, "overloadpacket", None)):
+        rule(session, node)
+
+
+def _refuse(session: Session, node: Node, kind: RefusalKind, thing: str, erratum: str | None = None) -> None:
+    session.refuse(Refusal(kind, thing, origin_of(node), erratum))
+
+
+def _values(node: Node) -> list[torch.Tensor]:
+    return [a.meta["val"] for a in node.args if isinstance(a, Node) and isinstance(a.meta.get("val"), torch.Tensor)]
+
+
+def _on_device(node: Node) -> bool:
+    value = node.meta.get("val")
+    tensors = [v for v in (value if isinstance(value, tuple | list) else [value]) if isinstance(v, torch.Tensor)]
+    return any(t.device.type == "spyre" for t in [*tensors, *_values(node)])
+
+
+def _check_product(session: Session, node: Node) -> None:
+    """Matrix products: no fp32 (E-65); sizes of weights (E-25, E-68)."""
+    left, right = _values(node)[-2:]
+    if problem := operand_rules.dtype_problem(session.profile, "batchmatmul", left.dtype):
+        _refuse(session, node, "unsupported_dtype", problem, "E-65")
+    if left.dim() != 2:
+        return
+    if problem := operand_rules.matmul_shape_problem(session.profile, left.shape, right.shape):
+        kind: RefusalKind = "shape_limit"
+        _refuse(session, node, kind, problem, "E-25" if right.shape[-1] == 1 else "E-68")
+
+
+def _check_layer_norm(session: Session, node: Node) -> None:
+    (x, *_), shape = _values(node), node.args[1]
+    if isinstance(shape, list | tuple) and len(shape) != 1:
+        _refuse(session, node, "unsupported_op", f"spyre.layernorm: unsupported reduction shape {list(shape)}")
+    for opfunc in ("exx2", "layernormscale", "layernormnorm"):
+        if problem := operand_rules.dtype_problem(session.profile, opfunc, x.dtype):
+            _refuse(session, node, "unsupported_dtype", problem)
+
+
+def _check_attention(session: Session, node: Node) -> None:
+    """Head sizes (E-72), dtype (E-65), bool masks (E-61), transposed operands (E-17), length (E-22)."""
+    profile = session.profile
+    q, k, v, *rest = _values(node)
+    if problem := operand_rules.dtype_problem(profile, "batchmatmul", q.dtype):
+        _refuse(session, node, "unsupported_dtype", problem, "E-65")
+    if problem := attention.unequal_heads_problem(profile, q.shape[-1], v.shape[-1]):
+        _refuse(session, node, "layout", problem, "E-72")
+    if rest and rest[0].dtype == torch.bool and (problem := operand_rules.bool_mask_problem(profile)):
+        _refuse(session, node, "unsupported_dtype", problem, "E-61")
+    node.meta["spyre_reread"] = reread = attention.transposed_operands(profile, (q, k, v))
+    tail = attention.padded_tail(profile, int(k.shape[-2]))
+    node.meta["spyre_tail"] = tuple(tail) if tail else None
+    origin = origin_of(node)
+    if any(reread):
+        wrong = [n for n, bad in zip("qkv", reread, strict=True) if bad]
+        session.trigger("E-17", f"{', '.join(wrong)} not contiguous", origin)
+    if tail:
+        session.trigger("E-22", f"length {k.shape[-2]} is not a multiple of 64", origin)
+
+
+def _check_where(session: Session, node: Node) -> None:
+    result = node.meta["val"].shape
+    if problem := operand_rules.where_problem(session.profile, [t.shape for t in _values(node)], result):
+        _refuse(session, node, "unsupported_op", problem, "E-61")
+
+
+def _check_power(session: Session, node: Node) -> None:
+    """E-08 in silence is a prediction; refusals come up at code generation."""
+    exponent = node.args[1]
+    if (
+        session.profile.exponent_rule(float(exponent)) == "erratum"
+        and session.profile.errata["E-08"]["mode"] == "value"
+    ):  # type: ignore[arg-type]
+        session.trigger("E-08", "pow(x, 3) gives |x|^4", origin_of(node))
+
+
+def _power_overload(session: Session, node: Node) -> None:
+    if split_op(str(node.target))[1] == "Tensor_Scalar" and isinstance(node.args[1], int | float):
+        _check_power(session, node)
+
+
+_RULES: dict[Any, Callable[[Session, Node], None]] = {
+    aten.mm: _check_product,
+    aten.addmm: _check_product,
+    aten.bmm: _check_product,
+    aten.baddbmm: _check_product,
+    aten.native_layer_norm: _check_layer_norm,
+    aten._scaled_dot_product_fused_attention_overrideable: _check_attention,
+    aten.where: _check_where,
+    aten.pow: _power_overload,
+}

@@ -1,0 +1,88 @@
+"""Which decompositions run before lowering: none for what the device has whole, none for a fallback (facts 3.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+
+from sim_backend.profiles import Profile, split_op
+
+aten = torch.ops.aten
+
+KEPT = (
+    aten.gelu.default,
+    aten.silu.default,
+    aten.softplus.default,
+    aten.mish.default,
+    aten.native_layer_norm.default,
+    aten.pow.Tensor_Scalar,
+    aten.pow.Tensor_Tensor,
+    aten.pow.Scalar,
+    aten.triu.default,
+    aten.clamp.default,
+    aten.clamp.Tensor,
+    aten.clamp_min.default,
+    aten.clamp_max.default,
+    aten.mm.default,
+    aten.bmm.default,
+    aten.addmm.default,
+    aten._scaled_dot_product_fused_attention_overrideable.default,
+)
+
+
+class DecompositionTable(dict[Any, Callable[..., Any]]):
+    """A table that Inductor's cache key can hold: it is hashed as the digest of the profile it was made for."""
+
+    digest: str = ""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return str, (self.digest,)
+
+
+def decomposition_table(profile: Profile) -> DecompositionTable:
+    """Inductor's table without what the profile keeps whole, and with rms_norm in the device's form."""
+    from torch._inductor.decomposition import select_decomp_table
+
+    table = DecompositionTable(select_decomp_table())
+    table.digest = profile.digest
+    for op in KEPT:
+        table.pop(op, None)
+    for op in list(table):
+        if isinstance(op, torch._ops.OpOverload) and _is_fallback(profile, op):
+            del table[op]
+    table[aten._fused_rms_norm.default] = fused_rms_norm
+    table[aten.linalg_vector_norm.default] = partial(vector_norm, table.get(aten.linalg_vector_norm.default))
+    return table
+
+
+def _is_fallback(profile: Profile, op: torch._ops.OpOverload) -> bool:
+    return split_op(str(op))[0].startswith("aten.") and profile.cell(str(op), "compiled") == "F"
+
+
+def fused_rms_norm(
+    x: torch.Tensor, normalized_shape: list[int], weight: torch.Tensor | None, eps: float | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """x · rsqrt(mean(x·x) + eps) · w over the last dimension, and the reciprocal root (facts 3.4)."""
+    epsilon = torch.finfo(x.dtype).eps if eps is None else eps
+    root = torch.rsqrt(torch.mean(x * x, -1, keepdim=True) + epsilon)
+    normal = x * root
+    return (normal if weight is None else normal * weight), root
+
+
+def vector_norm(
+    upstream: Callable[..., torch.Tensor] | None,
+    x: torch.Tensor,
+    order: float = 2,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> torch.Tensor:
+    """The Euclidean norm as sqrt(sum(x·x)), without pow; other orders as upstream."""
+    if order != 2 or dtype is not None:
+        return NotImplemented if upstream is None else upstream(x, order, dim, keepdim, dtype=dtype)
+    dims = list(range(x.dim())) if dim is None else dim
+    return torch.sqrt(torch.sum(x * x, dims, keepdim=keepdim))

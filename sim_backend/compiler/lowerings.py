@@ -1,0 +1,269 @@
+"""Lowerings for the device: operations it has whole become one OpFunc or native call, pow follows the profile.
+
+They take the place of Inductor's while a graph for the device is compiled; tensors elsewhere get Inductor's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._inductor import ir, lowering
+from torch._inductor.virtualized import V, ops
+
+from sim_backend.compiler.ir import NativeCall
+from sim_backend.compiler.session import current_session
+from sim_backend.errata.power import power_form
+
+aten = torch.ops.aten
+Lowering = Callable[..., Any]
+
+
+def on_device(values: Sequence[Any]) -> bool:
+    """True if a tensor among `values` is on the device."""
+    tensors = [v for v in values if isinstance(v, ir.IRNode)]
+    return any((device := t.get_device()) is not None and device.type == "spyre" for t in tensors)
+
+
+def pointwise(x: ir.TensorBox, function: Callable[[Any], Any]) -> ir.TensorBox:
+    """A loop nest over `x` that applies `function` to each value; same dtype."""
+    loader = x.make_loader()
+    result: ir.TensorBox = ir.Pointwise.create(
+        device=x.get_device_or_error(),
+        dtype=x.get_dtype(),
+        inner_fn=lambda index: function(loader(index)),
+        ranges=list(x.get_size()),
+    )
+    return result
+
+
+# --- activations and clamps
+def gelu(x: ir.TensorBox, approximate: str = "none") -> ir.TensorBox:
+    """One `gelufwd`. What the device does for approximate="tanh" is unknown; the requested form is computed."""
+    return pointwise(x, ops.gelufwd_tanh if approximate == "tanh" else ops.gelufwd)
+
+
+def silu(x: ir.TensorBox) -> ir.TensorBox:
+    """One `silu`."""
+    return pointwise(x, ops.silu)
+
+
+def mish(x: ir.TensorBox) -> ir.TensorBox:
+    """One `mish`."""
+    return pointwise(x, ops.mish)
+
+
+def softplus(x: ir.TensorBox, beta: float = 1, threshold: float = 20) -> ir.TensorBox:
+    """One `softplus`; beta other than 1 rescales (E-47 was before the rescaling)."""
+    dtype = torch.float32
+    return pointwise(x, lambda v: ops.softplus(v, ops.constant(beta, dtype), ops.constant(threshold, dtype)))
+
+
+def clamp(x: ir.TensorBox, low: Any = None, high: Any = None) -> ir.TensorBox:
+    """One `clip`; bounds that are tensors become maximum and minimum."""
+    if any(isinstance(b, ir.IRNode) for b in (low, high)):
+        bounded = x if low is None else lowering.lowerings[aten.maximum.default](x, low)
+        return bounded if high is None else lowering.lowerings[aten.minimum.default](bounded, high)
+    dtype = x.get_dtype()
+    limits = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
+    bounds = (limits.min if low is None else low, limits.max if high is None else high)
+    return pointwise(x, lambda v: ops.clip(v, ops.constant(bounds[0], dtype), ops.constant(bounds[1], dtype)))
+
+
+def clamp_max(x: ir.TensorBox, high: Any) -> ir.TensorBox:
+    """`clamp` with an upper bound only."""
+    return clamp(x, None, high)
+
+
+def triu(x: ir.TensorBox, diagonal: int = 0) -> ir.TensorBox:
+    """`x` where column - row >= `diagonal`, else 0: the mask is made of loop indices."""
+    loader, dtype = x.make_loader(), x.get_dtype()
+
+    def element(index: Any) -> Any:
+        column, row = (ops.index_expr(i, torch.int64) for i in (index[-1], index[-2] + diagonal))
+        return ops.where(ops.ge(column, row), loader(index), ops.constant(0, dtype))
+
+    result: ir.TensorBox = ir.Pointwise.create(
+        device=x.get_device_or_error(), dtype=dtype, inner_fn=element, ranges=list(x.get_size())
+    )
+    return result
+
+
+# --- pow
+def pow_scalar(x: ir.TensorBox, exponent: float) -> ir.TensorBox:
+    """pow(x, n) as the profile has it: a product, |x|⁴ in silence (E-08), refused, or decomposed (facts 3.4)."""
+    form = power_form(current_session().profile, exponent)
+    if form == "mul":
+        return pointwise(x, lambda v: ops.mul(v, v))
+    if form == "fourth_power":
+        return pointwise(x, ops.pow_fourth)
+    if form == "decompose":
+        return _decomposed_power(x, exponent)
+    return pointwise(x, lambda v: ops.pow(v, ops.constant(exponent, x.get_dtype())))
+
+
+def _decomposed_power(x: ir.TensorBox, exponent: float) -> ir.TensorBox:
+    one = torch.float32 if not x.get_dtype().is_floating_point else x.get_dtype()
+    special: dict[float, Callable[[Any], Any]] = {
+        0.0: lambda v: ops.constant(1.0, one),
+        1.0: lambda v: ops.identity(v),
+        -1.0: ops.reciprocal,
+        0.5: ops.sqrt,
+        -0.5: ops.rsqrt,
+    }
+    if exponent in special:
+        return pointwise(x, special[float(exponent)])
+    if float(exponent).is_integer():
+        return pointwise(x, lambda v: _integer_power(v, int(exponent)))
+    return pointwise(x, lambda v: ops.exp(ops.mul(ops.constant(float(exponent), one), ops.log(v))))
+
+
+def _integer_power(v: Any, n: int) -> Any:
+    """Square and multiply; the reciprocal for a negative exponent."""
+    result, base, rest = None, v, abs(n)
+    while rest:
+        if rest & 1:
+            result = base if result is None else ops.mul(result, base)
+        rest >>= 1
+        base = ops.mul(base, base) if rest else base
+    return ops.reciprocal(result) if n < 0 else result
+
+
+def pow_tensor(x: Any, y: Any) -> ir.TensorBox:
+    """A tensor exponent: unimplemented in every profile (E-11)."""
+    tensor = x if isinstance(x, ir.TensorBox) else y
+    if isinstance(x, ir.TensorBox) and isinstance(y, ir.TensorBox):
+        x, y = lowering.broadcast_tensors(x, y)
+        first, second = x.make_loader(), y.make_loader()
+        result: ir.TensorBox = ir.Pointwise.create(
+            device=x.get_device_or_error(), dtype=x.get_dtype(),
+            inner_fn=lambda i: ops.pow(first(i), second(i)), ranges=list(x.get_size()),
+        )  # fmt: skip
+        return result
+    dtype = tensor.get_dtype()
+    return pointwise(tensor, lambda v: ops.pow(ops.constant(x, dtype), v))
+
+
+def mean(x: ir.TensorBox, axis: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> ir.TensorBox:
+    """The sum in the operand's own dtype, divided by the count; Inductor's would accumulate in fp32."""
+    if dtype is not None:
+        x = lowering.to_dtype(x, dtype)
+    dims = list(range(len(x.get_size()))) if axis is None else lowering._validate_reduction_axis(x, axis)
+    count = 1
+    for d in dims:
+        count *= int(x.get_size()[d])
+    total = lowering.lowerings[aten.sum.dim_IntList](x, list(dims), keepdim)
+    return pointwise(total, lambda v: ops.truediv(v, ops.constant(float(count), x.get_dtype())))
+
+
+# --- matrix products
+def mm(a: ir.TensorBox, b: ir.TensorBox, *args: Any, **kwargs: Any) -> ir.TensorBox:
+    """One batchmatmul with batch 1."""
+    return NativeCall.create("mm", [a.get_size()[0], b.get_size()[1]], [a, b], {})
+
+
+def bmm(a: ir.TensorBox, b: ir.TensorBox, *args: Any, **kwargs: Any) -> ir.TensorBox:
+    """One batchmatmul."""
+    return NativeCall.create("mm", [a.get_size()[0], a.get_size()[1], b.get_size()[2]], [a, b], {})
+
+
+def addmm(bias: ir.TensorBox, a: ir.TensorBox, b: ir.TensorBox, *, beta: float = 1, alpha: float = 1) -> ir.TensorBox:
+    """mm, then add (facts 3.4); alpha and beta are products of their own."""
+    product = mm(a, b)
+    product.realize()
+    scaled = product if alpha == 1 else _scale(product, alpha)
+    addend = bias if beta == 1 else _scale(bias, beta)
+    result: ir.TensorBox = lowering.lowerings[aten.add.Tensor](scaled, addend)
+    return result
+
+
+def _scale(x: ir.TensorBox, factor: float) -> ir.TensorBox:
+    dtype = x.get_dtype()
+    return pointwise(x, lambda v: ops.mul(v, ops.constant(factor, dtype)))
+
+
+# --- LayerNorm and attention
+def layer_norm(x: ir.TensorBox, normalized_shape: Sequence[Any], weight: Any, bias: Any, eps: float) -> tuple[Any, ...]:
+    """exx2, layernormscale, layernormnorm in one call. Mean and reciprocal deviation are made only if they are used."""
+    numerics = current_session().profile.numerics
+    parameters = {
+        "eps": float(eps),
+        "form": numerics["layer_norm"],
+        "policy": numerics["reduction_accumulation"],
+        "chunk": numerics["reduction_chunk"],
+        "weighted": weight is not None,
+    }
+    affine = [t for t in (weight, bias) if t is not None]
+    normal = NativeCall.create("layer_norm", x.get_size(), [x, *affine], parameters)
+    return (normal, *(_moments(x, eps) if _uses_beyond_first() else (None, None)))
+
+
+def _moments(x: ir.TensorBox, eps: float) -> tuple[ir.TensorBox, ir.TensorBox]:
+    centre = mean(x, [-1], True)
+    square = mean(pointwise(x, lambda v: ops.mul(v, v)), [-1], True)
+    variance = lowering.lowerings[aten.sub.Tensor](square, pointwise(centre, lambda v: ops.mul(v, v)))
+    dtype = x.get_dtype()
+    return centre, pointwise(variance, lambda v: ops.rsqrt(ops.add(v, ops.constant(eps, dtype))))
+
+
+def attention(
+    q: ir.TensorBox, k: ir.TensorBox, v: ir.TensorBox, attn_bias: Any = None, dropout_p: float = 0.0,
+    is_causal: bool = False, return_debug_mask: bool = False, *, scale: float | None = None, **kwargs: Any,
+) -> tuple[Any, ...]:  # fmt: skip
+    """The device's attention as one call. E-17 and E-22 were decided by `checks` on the FX node."""
+    node = V.graph.current_node
+    numerics = current_session().profile.numerics
+    head = int(q.get_size()[-1])
+    parameters = {
+        "scale": float(scale) if scale is not None else head**-0.5,
+        "causal": bool(is_causal),
+        "reread": node.meta.get("spyre_reread", (False, False, False)),
+        "tail": node.meta.get("spyre_tail"),
+        "policy": numerics["reduction_accumulation"],
+        "chunk": numerics["reduction_chunk"],
+    }
+    masks = [] if attn_bias is None else [attn_bias]
+    size = [*q.get_size()[:-1], v.get_size()[-1]]
+    return (NativeCall.create("sdpa", size, [q, k, v, *masks], parameters), *([None] * 8))
+
+
+def _uses_beyond_first() -> bool:
+    return any(len(u.args) > 1 and u.args[1] != 0 for u in V.graph.current_node.users)
+
+
+OVERRIDES: dict[Any, Lowering] = {
+    aten.gelu.default: gelu,
+    aten.silu.default: silu,
+    aten.mish.default: mish,
+    aten.softplus.default: softplus,
+    aten.clamp.default: clamp,
+    aten.clamp.Tensor: clamp,
+    aten.clamp_min.default: clamp,
+    aten.clamp_max.default: clamp_max,
+    aten.triu.default: triu,
+    aten.pow.Tensor_Scalar: pow_scalar,
+    aten.pow.Tensor_Tensor: pow_tensor,
+    aten.pow.Scalar: pow_tensor,
+    aten.mean.default: mean,
+    aten.mean.dim: mean,
+    aten.mm.default: mm,
+    aten.bmm.default: bmm,
+    aten.addmm.default: addmm,
+    aten.native_layer_norm.default: layer_norm,
+    aten._scaled_dot_product_fused_attention_overrideable.default: attention,
+}
+
+
+def overridden(original: dict[Any, Lowering]) -> dict[Any, Lowering]:
+    """The lowerings to put in the place of `original` while compiling for the device."""
+    return {op: _chosen(original.get(op), ours) for op, ours in OVERRIDES.items()}
+
+
+def _chosen(original: Lowering | None, ours: Lowering) -> Lowering:
+    def choose(*args: Any, **kwargs: Any) -> Any:
+        if original is None or on_device([*args, *kwargs.values()]):
+            return ours(*args, **kwargs)
+        return original(*args, **kwargs)
+
+    return choose

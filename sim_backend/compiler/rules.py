@@ -1,0 +1,150 @@
+"""The legality rules of one scheduler node: operations, dtypes, conversions, stick accesses; each with its origin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import sympy
+import torch
+from torch._inductor.virtualized import V
+from torch.fx import Node
+
+from sim_backend.compiler.origins import origin_of, pick_origin, splitting_view
+from sim_backend.compiler.session import Refusal, RefusalKind, Session
+from sim_backend.compiler.sticks import Lane
+from sim_backend.errata import operands as operand_rules
+from sim_backend.profiles import Profile
+
+# Words in ATen names by which the origin of a device OpFunc is found among a node's origins.
+_WORDS = {
+    "gelufwd": ("gelu",),
+    "relufwd": ("relu",),
+    "realdiv": ("div", "mean"),
+    "where3": ("where", "masked_fill"),
+    "clip": ("clamp",),
+}
+
+
+class NodeRules:
+    """Checks what one node does. In a strict session the first refusal raises Unsupported."""
+
+    def __init__(self, session: Session, origins: Iterable[Node], *, reduces: bool = False) -> None:
+        self.session = session
+        self.reduces = reduces
+        self.origins = list(origins)
+        self.lanes: dict[sympy.Symbol, torch.dtype] = {}
+        self.reads_broadcast: list[str] = []
+        self.illegal_sticks = 0
+
+    @property
+    def profile(self) -> Profile:
+        """The profile of the compilation."""
+        return self.session.profile
+
+    def refuse(
+        self,
+        kind: RefusalKind,
+        thing: str,
+        words: Sequence[str] = (),
+        erratum: str | None = None,
+        at_call: bool = False,
+    ) -> None:
+        """Refuse `thing`, found at the origin whose operator's name holds one of `words`."""
+        origin = origin_of(pick_origin(self.origins, words))
+        self.session.refuse(Refusal(kind, thing, origin, erratum, at_call))
+
+    def operation(
+        self, name: str, operands: Sequence[torch.dtype], constants: int
+    ) -> Literal["works", "unimplemented"]:
+        """A pointwise operation on tensor operands of these dtypes and so many constants.
+
+        An operation the device lacks compiles to a runtime exception (facts 3.2, U).
+        """
+        if self.profile.ideal:
+            return "works"
+        opfunc = self.profile.opfunc(name)
+        words = _WORDS.get(opfunc, (name,))
+        if opfunc not in self.profile.loop_ops and opfunc != "identity":
+            self._unimplemented(name, words)
+            return "unimplemented"
+        for dtype in dict.fromkeys(operands):
+            self._dtype(opfunc, dtype, constants, words)
+        return "works"
+
+    def reduction(self, name: str, dtype: torch.dtype) -> bool:
+        """A reduction over values of `dtype`; False if the device has none of that name."""
+        if self.profile.ideal:
+            return name != "xor_sum"
+        if name not in self.profile.reductions:
+            self._unimplemented(name, (name, "var", "std"))
+            return False
+        if problem := operand_rules.dtype_problem(self.profile, name, dtype):
+            self.refuse("unsupported_dtype", problem, (name, "mean", "softmax"))
+        return True
+
+    def conversion(self, source: torch.dtype, target: torch.dtype, *, constant: bool) -> None:
+        """A conversion on the device; constants are converted by the compiler."""
+        names = [str(d).removeprefix("torch.") for d in (source, target)]
+        if not constant and not self.profile.converts(names[0], names[1]):
+            self.refuse("unsupported_dtype", f"type conversion from {source} to {target}", ("_to_copy", "convert"))
+
+    def access(self, name: str, lane: Lane, dtype: torch.dtype, is_store: bool, operand: Node | None = None) -> None:
+        """An access of the buffer `name`; collects stick variables so that mixed ones are found by `finish`.
+
+        `operand` is the FX node of what is read, where it is known.
+        """
+        if not self.profile.legal_sticks:
+            return
+        if lane.problem is not None:
+            self._illegal_stick(lane.problem, dtype, name, operand)
+        elif lane.variable is not None:
+            if not (
+                is_store and self.reduces
+            ):  # a reduction along the stick is sparse; compacting it is not a restickify
+                self.lanes.setdefault(lane.variable, dtype)
+        elif not is_store:
+            self.reads_broadcast.append(name)
+
+    def finish(self) -> None:
+        """Operands with different stick dimensions need a restickify, which only DL16 has (facts 2.4, 4.8)."""
+        allowed = self.profile.content["limits"]["restickify_dtypes"]
+        computed = {v: d for v, d in self.lanes.items() if d.is_floating_point}
+        if len(computed) < 2 or not self.profile.legal_sticks:
+            return
+        for dtype in set(computed.values()):
+            if str(dtype).removeprefix("torch.") not in allowed:
+                self.refuse("layout", f"ReStickifyOpHBM on DataFormats.{operand_rules.FORMATS[dtype]}")
+
+    def stored_bool(self, name: str) -> None:
+        """A bool buffer that leaves its kernel (E-51)."""
+        if problem := operand_rules.stored_bool_problem(self.profile, name):
+            self.refuse("unsupported_dtype", problem, erratum="E-51")
+
+    def _illegal_stick(self, expression: str, dtype: torch.dtype, name: str, operand: Node | None) -> None:
+        self.illegal_sticks += 1
+        eps = 128 // dtype.itemsize if dtype in (torch.float32, torch.int32) else 64
+        buffer = V.graph.try_get_buffer(name)
+        source = buffer.get_origin_node() if buffer is not None and operand is None else None
+        start = operand if operand is not None else pick_origin(self.origins)
+        node = splitting_view(start, source) or start
+        thing = f"Unexpected stick expression {expression}: expected Mod(var, {eps})"
+        self.session.refuse(Refusal("layout", thing, origin_of(node)))
+
+    def _unimplemented(self, name: str, words: Sequence[str]) -> None:
+        """Compiles, warns when the module is loaded, and raises at the first call; a recording session notes it."""
+        if self.session.recording:
+            self.refuse("unsupported_op", f"unimplemented operation {name}", words, at_call=True)
+        self.session.unimplemented.append(name)
+
+    def _dtype(self, opfunc: str, dtype: torch.dtype, constants: int, words: Sequence[str]) -> None:
+        profile = self.profile
+        checks = (
+            (operand_rules.dtype_problem(profile, opfunc, dtype), "E-65" if "matmul" in opfunc else None),
+            (operand_rules.constant_comparison_problem(profile, opfunc, dtype) if constants else None, "E-51"),
+            (operand_rules.integer_bool_problem(profile, opfunc, dtype), "E-61"),
+        )
+        for problem, erratum in checks:
+            if problem:
+                self.refuse("unsupported_dtype", problem, words, erratum)
+                return

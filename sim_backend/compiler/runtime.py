@@ -1,0 +1,234 @@
+"""What generated kernels call, as `rt`. Values are CPU tensors: DL16 as fp32 on the DL16 grid, others as they are.
+
+A buffer is a flat tensor in storage order; kernels view it with `as_strided`. `half` says that a result is DL16 and
+is rounded once. Codes are read at a kernel's entry and written at its end.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from sim_backend.compiler.weights import cached_weight
+from sim_backend.device import ext
+from sim_backend.errata import borders
+from sim_backend.errata.attention import default_reading
+from sim_backend.errata.power import fourth_power
+from sim_backend.numerics import decode, encode_into, round_dl16_
+
+__all__ = ["fourth_power"]
+
+HALF = (torch.float16, torch.bfloat16)
+CONSTANT_LIMIT = (1 + 511 / 512) * 2.0**31  # code 0x7DFF, where constants saturate
+AUDITS: list[dict[str, Any]] = []  # of the modules loaded in this process, newest last
+
+
+def register_audit(record: dict[str, Any]) -> None:
+    """Called when a generated module is loaded, so a cache hit replays its audit and its warnings."""
+    AUDITS.append(record)
+    for operation in record.get("unimplemented", ()):
+        warnings.warn(f"Compiling unimplemented {operation} to runtime exception", UserWarning, stacklevel=2)
+
+
+# --- memory
+def read(t: torch.Tensor, width: int = 0) -> torch.Tensor:
+    """The flat values of a device tensor's buffer, DL16 decoded to fp32.
+
+    `width` > 0 marks a graph input with rows of that many elements: if it carries the broadcast tag (E-18), it is
+    read with the default layout.
+    """
+    if t.device.type != "spyre":
+        return _flat(t.float() if t.dtype in HALF else t)
+    if t.dtype not in HALF:
+        return _flat(ext.cpu_alias(t))
+    if type(t) is torch.nn.Parameter:
+        return cached_weight(t, _decoded)
+    flat = _decoded(t)
+    return borders.default_reading(flat, width) if width and ext.layout_tag(t) == borders.BROADCAST else flat
+
+
+def write(t: torch.Tensor, flat: torch.Tensor, tag: int = 0) -> None:
+    """Store `flat` into the device tensor `t` (same storage order), DL16 encoded; int64 keeps 32 bits."""
+    target = _flat(ext.cpu_alias(t))
+    if t.dtype in HALF:
+        encode_into(flat.contiguous(), target)
+    elif t.dtype == torch.int64:
+        target.copy_(flat.to(torch.int32))
+    else:
+        target.copy_(flat)
+    if tag:
+        ext.set_layout_tag(t, tag)
+
+
+def _decoded(t: torch.Tensor) -> torch.Tensor:
+    return decode(_flat(ext.cpu_alias(t)))
+
+
+def _flat(alias: torch.Tensor) -> torch.Tensor:
+    """Everything from the first to the last element of `alias`, in storage order."""
+    extent = 1 + sum((n - 1) * s for n, s in zip(alias.shape, alias.stride(), strict=True)) if alias.numel() else 0
+    return torch.as_strided(alias, (extent,), (1,), alias.storage_offset())
+
+
+def new(elements: int, dtype: torch.dtype) -> torch.Tensor:
+    """An uninitialised flat buffer; DL16 is held as fp32."""
+    return torch.empty(elements, dtype=torch.float32 if dtype in HALF else dtype)
+
+
+def flat(value: torch.Tensor, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+    """`value` spread over `shape` as a flat contiguous buffer of `dtype`."""
+    held = torch.float32 if dtype in HALF else dtype
+    return value.to(held).expand(shape).reshape(-1)
+
+
+def store(buffer: torch.Tensor, shape: Sequence[int], stride: Sequence[int], offset: int, value: torch.Tensor) -> None:
+    """Write `value` into the strided region of a flat buffer."""
+    torch.as_strided(buffer, shape, stride, offset).copy_(value)
+
+
+# --- loop-level values
+def r(value: torch.Tensor) -> torch.Tensor:
+    """A fresh fp32 result rounded to DL16, in place where its memory is dense."""
+    if value.dtype != torch.float32:
+        value = value.to(torch.float32)
+    return round_dl16_(value if value.is_contiguous() else value.contiguous())
+
+
+def iota(n: int, dim: int, dims: int) -> torch.Tensor:
+    """0..n-1 along dimension `dim` of `dims`."""
+    return torch.arange(n).view([n if d == dim else 1 for d in range(dims)])
+
+
+def wrap_index(index: torch.Tensor, size: int) -> torch.Tensor:
+    """Python's negative indices made positive."""
+    return torch.where(index < 0, index + size, index)
+
+
+def chunked_sum(value: torch.Tensor, reduced: int, chunk: int) -> torch.Tensor:
+    """The sum over the last `reduced` dimensions, every partial sum rounded to DL16.
+
+    Lanes of one chunk are added pairwise, then the chunks in turn (facts 1.6, 6.7; the order inside a chunk is [I]).
+    """
+    rows = value.reshape(*value.shape[: value.dim() - reduced], -1)
+    if pad := -rows.shape[-1] % chunk:
+        rows = torch.nn.functional.pad(rows, (0, pad))
+    lanes = rows.unflatten(-1, (-1, chunk))
+    while lanes.shape[-1] > 1:
+        half = lanes.shape[-1] // 2
+        lanes = round_dl16_(lanes[..., :half] + lanes[..., half:])
+    total = lanes[..., 0, 0].clone()
+    for i in range(1, lanes.shape[-2]):
+        total = round_dl16_(total + lanes[..., i, 0])
+    return total.reshape(*total.shape, *([1] * reduced))
+
+
+def serial_sum(value: torch.Tensor, reduced: int) -> torch.Tensor:
+    """The sum over the last `reduced` dimensions, element by element in DL16 (before 2026-05-26)."""
+    rows = value.reshape(*value.shape[: value.dim() - reduced], -1)
+    total = rows[..., 0].clone()
+    for i in range(1, rows.shape[-1]):
+        total = round_dl16_(total + rows[..., i])
+    return total.reshape(*total.shape, *([1] * reduced))
+
+
+def exact_sum(value: torch.Tensor, reduced: int) -> torch.Tensor:
+    """The sum over the last `reduced` dimensions in fp32, rounded once."""
+    dims = tuple(range(value.dim() - reduced, value.dim()))
+    return round_dl16_(value.sum(dims, keepdim=True))
+
+
+def sum_by(policy: str, chunk: int) -> Callable[[torch.Tensor, int], torch.Tensor]:
+    """The DL16 sum of an accumulation policy: chunked, serial or fp32."""
+    if policy == "chunked":
+        return lambda value, reduced: chunked_sum(value, reduced, chunk)
+    return serial_sum if policy == "serial" else exact_sum
+
+
+# --- native operations
+def mm(a: torch.Tensor, b: torch.Tensor, *, half: bool) -> torch.Tensor:
+    """a @ b in fp32 with one rounding at the end; 2-D or batched."""
+    product = torch.matmul(a, b)
+    return round_dl16_(product) if half else product
+
+
+def layer_norm(
+    x: torch.Tensor, *affine: torch.Tensor, half: bool, eps: float, form: str, policy: str, chunk: int, weighted: bool
+) -> torch.Tensor:
+    """LayerNorm over the last dimension. `affine` holds weight then bias, as far as given.
+
+    `exx2` is the device's form, three operations that round their results once each (facts 3.3, 3.4): exx2 gives mean
+    and E[x²] in one pass, layernormscale 1/√(E[x²] − mean² + eps), layernormnorm the rest. Rows of nearly one value can
+    have a negative variance then (E-14). `two_pass` is the CPU's.
+    """
+    weight = affine[0] if weighted else None
+    bias = affine[-1] if len(affine) > int(weighted) else None
+    if form == "two_pass" or not half:
+        result = torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias, eps)
+        return round_dl16_(result) if half else result
+    total = sum_by(policy, chunk)
+    scale = 1.0 / x.shape[-1]
+    mean, square = r(total(x, 1) * scale), r(total(x * x, 1) * scale)
+    deviation = r(torch.rsqrt(square - mean * mean + eps))
+    normal = (x - mean) * deviation
+    normal = normal * weight if weight is not None else normal
+    return r(normal + bias if bias is not None else normal)
+
+
+def sdpa(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *mask: torch.Tensor, half: bool, scale: float, causal: bool,
+    reread: Sequence[bool], tail: Sequence[float] | None, policy: str, chunk: int,
+) -> torch.Tensor:  # fmt: skip
+    """softmax(q·√s (k·√s)ᵀ + mask) v for [B, H, L, D] operands (facts 3.4).
+
+    `reread` marks operands read in the default layout (E-17); `tail` is (positions, score, value) of E-22.
+    """
+    q, k, v = (default_reading(t) if wrong else t for t, wrong in zip((q, k, v), reread, strict=True))
+    rounded: Callable[[torch.Tensor], torch.Tensor] = r if half else _identity
+    groups = q.shape[1] // k.shape[1]
+    k, v = (t.repeat_interleave(groups, 1) if groups > 1 else t for t in (k, v))
+    root = math.sqrt(scale)
+    scores = rounded(torch.matmul(rounded(q * root), rounded(k * root).transpose(-1, -2)))
+    for bias in _masks(mask, causal, scores, CONSTANT_LIMIT if half else math.inf):
+        scores = rounded(scores + bias)
+    if tail is not None:
+        scores, v = _with_tail(scores, v, tail)
+    exponentials = rounded(torch.exp(rounded(scores - scores.amax(-1, keepdim=True))))
+    total = sum_by(policy, chunk)(exponentials, 1) if half else exponentials.sum(-1, keepdim=True)
+    return rounded(torch.matmul(rounded(exponentials / total), v))
+
+
+def _identity(value: torch.Tensor) -> torch.Tensor:
+    return value
+
+
+def _masks(mask: Sequence[torch.Tensor], causal: bool, scores: torch.Tensor, infinity: float) -> list[torch.Tensor]:
+    """Additive masks; -inf is a constant of the compiler, which saturates."""
+    masks = [torch.where(m, 0.0, -infinity) if m.dtype == torch.bool else m for m in mask]
+    if causal:
+        rows, columns = scores.shape[-2:]
+        masks.append(torch.where(torch.ones(rows, columns, dtype=torch.bool).tril(), 0.0, -infinity))
+    return masks
+
+
+def _with_tail(scores: torch.Tensor, v: torch.Tensor, tail: Sequence[float]) -> tuple[torch.Tensor, torch.Tensor]:
+    positions, score, value = int(tail[0]), tail[1], tail[2]
+    padded = torch.nn.functional.pad(scores, (0, positions), value=score)
+    return padded, torch.nn.functional.pad(v, (0, 0, 0, positions), value=value)
+
+
+# --- outside the device
+def unimplemented(kernel: str, operation: str) -> None:
+    """What an operation compiled "to runtime exception" does when it is called (facts 3.7). Raises RuntimeError."""
+    raise RuntimeError(f"Invoked {kernel} which contains unimplemented operation {operation}")
+
+
+def fallback(operation: Any) -> Callable[..., Any]:
+    """`operation` on the CPU, counted, with a FallbackWarning."""
+    from sim_backend.device.fallback import run_on_cpu
+    from sim_backend.device.naming import user_op
+
+    return lambda *args, **kwargs: run_on_cpu(user_op(operation), operation, args, kwargs)

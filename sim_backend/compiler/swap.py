@@ -1,0 +1,136 @@
+"""What is swapped in while a graph for the device is compiled, and taken out after (facts 4.1)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from sim_backend.compiler.evaluation import CUSTOM_OPS
+from sim_backend.compiler.session import Session, current_session, entered
+
+# Inductor settings the device's compiler forces (facts 4.1).
+CONFIG: dict[str, Any] = {
+    "split_reductions": False,
+    "permute_fusion": False,
+    "keep_output_stride": True,
+    "benchmark_harness": False,
+    "triton.persistent_reductions": True,
+    "triton.cooperative_reductions": False,
+    "epilogue_fusion": False,
+    "prologue_fusion": False,
+    "reorder_for_peak_memory": False,
+    "pattern_matcher": False,
+    "comprehensive_padding": False,
+    "layout_optimization": False,
+    "size_asserts": False,
+    "nan_asserts": False,
+    "assume_aligned_inputs": True,
+    "freezing": False,
+    "cpp_wrapper": False,
+    "max_autotune": False,
+    "max_autotune_gemm": False,
+    "compile_threads": 1,
+}
+
+
+def config_patches() -> dict[str, Any]:
+    """Inductor's settings for a device graph; the two passes carry the cache identity."""
+    from sim_backend.compiler.checks import GraphChecks
+    from sim_backend.compiler.ir import Bundler
+
+    return {**CONFIG, "post_grad_custom_post_pass": GraphChecks(), "_post_fusion_custom_pass": Bundler()}
+
+
+@contextlib.contextmanager
+def compiling(session: Session) -> Iterator[Session]:
+    """Inductor as the device's compiler: its lowerings, dtype rule and loop rules, for this block only."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(entered(session))
+        stack.enter_context(_lowerings())
+        stack.enter_context(_custom_loop_ops())
+        for owner, name, value in _attributes():
+            stack.enter_context(_attribute(owner, name, value))
+        stack.enter_context(torch.no_grad())
+        yield session
+
+
+def _attributes() -> list[tuple[Any, str, Any]]:
+    """(owner, attribute, value while compiling)."""
+    import torch._prims_common as prims
+    from torch._inductor import ir, lowering, sizevars
+    from torch._inductor.fx_passes import post_grad
+
+    two_step, large = lowering.use_two_step_variance, ir.Loops.has_large_inner_fn
+    ideal = current_session().profile.ideal
+    kept = {op: rule for op, rule in post_grad.noop_registry.items() if op is not torch.ops.aten.clone.default}
+
+    def no_welford(x: Any, *args: Any, **kwargs: Any) -> bool:
+        return ideal if x.get_device().type == "spyre" else two_step(x, *args, **kwargs)
+
+    def realise_all(loops: ir.Loops, threshold: int | None = None) -> bool:
+        return True if loops.get_device().type == "spyre" else large(loops, threshold)
+
+    def keep_loops(self: Any, variables: Any, sizes: Any, formulas: Any) -> tuple[Any, Callable[..., Any], Any]:
+        return list(sizes), _same, _same
+
+    return [
+        (prims, "_computation_dtype_map", {}),  # fp16 and bf16 compute in their own dtype
+        (lowering, "use_two_step_variance", no_welford),  # variance is welford_reduce, which no profile has
+        (post_grad, "noop_registry", kept),  # a clone makes a fresh buffer, which matters at block borders (E-18)
+        (ir.Loops, "has_large_inner_fn", realise_all),  # every loop nest is realised: one operation a node
+        (sizevars.SizeVarAllocator, "_simplify_loops_impl", keep_loops),  # merged loops would hide stick expressions
+    ]
+
+
+def _same(index: Any) -> Any:
+    return index
+
+
+@contextlib.contextmanager
+def _attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
+    held = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, held)
+
+
+@contextlib.contextmanager
+def _lowerings() -> Iterator[None]:
+    from torch._inductor import lowering
+
+    from sim_backend.compiler.lowerings import overridden
+
+    ours = overridden(lowering.lowerings)
+    held = {op: lowering.lowerings.get(op) for op in ours}
+    constraints = {
+        op: lowering._maybe_layout_constraints.pop(op) for op in ours if op in lowering._maybe_layout_constraints
+    }
+    lowering.lowerings.update(ours)
+    try:
+        yield
+    finally:
+        for op, original in held.items():
+            if original is None:
+                lowering.lowerings.pop(op, None)
+            else:
+                lowering.lowerings[op] = original
+        lowering._maybe_layout_constraints.update(constraints)
+
+
+@contextlib.contextmanager
+def _custom_loop_ops() -> Iterator[None]:
+    """The device's own loop-level operations become known to Inductor's handlers."""
+    from torch._inductor.ops_handler import DefaultHandler
+
+    for name in CUSTOM_OPS:
+        setattr(DefaultHandler, name, DefaultHandler._call_default(name))
+    try:
+        yield
+    finally:
+        for name in CUSTOM_OPS:
+            delattr(DefaultHandler, name)

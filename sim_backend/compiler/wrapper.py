@@ -1,0 +1,67 @@
+"""The wrapper of generated modules: imports our runtime, replays the audit on load, runs fallbacks on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch._inductor import ir
+from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
+
+from sim_backend.compiler.origins import origin_of
+from sim_backend.compiler.session import Refusal, current_session
+from sim_backend.profiles import split_op
+
+
+class SpyreWrapperCodegen(PythonWrapperCodegen):
+    """Inductor's Python wrapper with our runtime as `rt`."""
+
+    @staticmethod
+    def create(
+        is_subgraph: bool, subgraph_name: str | None, parent_wrapper: Any, partition_signatures: Any = None
+    ) -> PythonWrapperCodegen:
+        """The wrapper of a graph, or Inductor's of a subgraph."""
+        if is_subgraph:
+            assert subgraph_name is not None
+            return SubgraphPythonWrapperCodegen(subgraph_name, parent_wrapper, partition_signatures)
+        return SpyreWrapperCodegen()
+
+    def write_header(self) -> None:
+        """Imports; the audit follows in `generate`."""
+        super().write_header()
+        self.imports.splice("import torch\nfrom sim_backend.compiler import runtime as rt\n")
+
+    def generate_fallback_kernel(self, node: ir.FallbackKernel) -> None:
+        """An operation on the CPU between two kernels, counted at every call."""
+        kernel = node.python_kernel_name
+        if kernel and not kernel.startswith("rt.fallback(") and _touches_device(node):
+            self._account(node)
+            node.python_kernel_name = f"rt.fallback({kernel})"
+        super().generate_fallback_kernel(node)
+
+    def _account(self, node: ir.FallbackKernel) -> None:
+        """A fallback the table lists is counted; any other outside a short list is refused, never silent."""
+        session, name, origin = current_session(), str(node.op_overload), origin_of(node.fx_node)
+        profile = session.profile
+        if profile.cell(name, "compiled") == "F" or profile.cell(origin.op, "compiled") == "F" or profile.ideal:
+            session.fallbacks.append(origin)
+        elif split_op(name)[0] not in profile.content["allowed_fallbacks"]:
+            session.refuse(Refusal("unsupported_op", name, origin))
+
+    def generate(self, is_inference: bool) -> Any:
+        """The module's source. Its audit is registered when the module is loaded, cache hit or not."""
+        session = current_session()
+        record = {
+            "profile": session.profile.name,
+            "profile_digest": session.profile.digest,
+            "kernels": [k.to_dict() for k in session.kernels],
+            "triggers": [[t.erratum, t.detail, t.origin.op, t.origin.source] for t in session.triggers],
+            "fallbacks": [o.op for o in session.fallbacks],
+            "unimplemented": session.unimplemented,
+        }
+        self.header.splice(f"\nrt.register_audit({record!r})\n")
+        return super().generate(is_inference)
+
+
+def _touches_device(node: ir.FallbackKernel) -> bool:
+    devices = [x.get_device() for x in node.inputs if isinstance(x, ir.IRNode)] + [node.get_device()]
+    return any(d is not None and d.type == "spyre" for d in devices)

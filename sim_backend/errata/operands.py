@@ -1,0 +1,88 @@
+"""Refusals by dtype or shape of operands: E-25, E-51, E-61, E-65, E-68. Each returns the refused thing, or None."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from sim_backend.profiles import Profile
+
+FORMATS = {
+    torch.float32: "IEEE_FP32", torch.float16: "SEN169_FP16", torch.bfloat16: "SEN169_FP16", torch.int64: "IEEE_INT32",
+    torch.int32: "IEEE_INT32", torch.int16: "SENINT16", torch.int8: "SENINT8", torch.uint8: "SENUINT32",
+    torch.bool: "SEN169_FP16", torch.float64: "INVALID",
+}  # fmt: skip
+INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+COMPARISONS = ("equal", "notequal", "greaterequal", "greaterthan", "lesserequal", "lesserthan")
+STICK = 64
+
+
+def dtype_problem(profile: Profile, opfunc: str, dtype: torch.dtype) -> str | None:
+    """ "gelufwd on DataFormats.IEEE_FP32" if `opfunc` does not compute on `dtype` (facts 3.5)."""
+    if profile.ideal:
+        return None
+    if opfunc.startswith("batchmatmul"):
+        legal = dtype in (torch.float16, torch.bfloat16) or (dtype == torch.float32 and not profile.has("E-65"))
+    elif dtype == torch.float32:
+        legal = opfunc in profile.fp32_ops
+    elif dtype in INTEGERS:
+        legal = opfunc in profile.int_ops
+    else:
+        legal = dtype != torch.float64
+    return None if legal else f"{opfunc} on DataFormats.{FORMATS.get(dtype, 'INVALID')}"
+
+
+def constant_comparison_problem(profile: Profile, opfunc: str, dtype: torch.dtype) -> str | None:
+    """E-51: an integer tensor compared with a Python constant."""
+    rule = profile.errata.get("E-51", {}).get("int_constant_comparison")
+    if rule == "raise" and opfunc in COMPARISONS and dtype in INTEGERS:
+        return f"{opfunc} of {dtype} with a constant on DataFormats.{FORMATS[dtype]}"
+    return None
+
+
+def stored_bool_problem(profile: Profile, name: str) -> str | None:
+    """E-51: a bool intermediate that is stored because it leaves the graph or its bundle."""
+    if profile.errata.get("E-51", {}).get("stored_bool") == "graph_border":
+        return f"bool intermediate {name} as a stored tensor"
+    return None
+
+
+def where_problem(profile: Profile, operands: Sequence[torch.Size], result: Sequence[int]) -> str | None:
+    """E-61: `where` whose operands are broadcast along different dimensions ([B,1,L,1] and [B,1,1,L] to [B,1,L,L])."""
+    if not profile.has("E-61"):
+        return None
+    spread = {_broadcast_dims(shape, result) for shape in operands if len(shape) == len(result)}
+    crossing = [a for a in spread for b in spread if a - b and b - a]
+    return f"where on operands of shapes {[list(s) for s in operands]}" if crossing else None
+
+
+def bool_mask_problem(profile: Profile) -> str | None:
+    """E-61: a bool tensor as the mask of attention."""
+    return "where3 on a bool attention mask" if profile.has("E-61") else None
+
+
+def integer_bool_problem(profile: Profile, opfunc: str, dtype: torch.dtype) -> str | None:
+    """E-61: a bool made by ordering integers."""
+    if profile.has("E-61") and dtype == torch.int32 and opfunc == "lesserthan":
+        return "bool from lesserthan on DataFormats.IEEE_INT32"
+    return None
+
+
+def matmul_shape_problem(profile: Profile, left: Sequence[int], right: Sequence[int]) -> str | None:
+    """Shapes [.., m, k] and [.., k, n] of a product with weights that are refused.
+
+    An output dimension of 1 (E-25); k, or n beyond one stick, not a multiple of 64 (E-68).
+    """
+    k, n = left[-1], right[-1]
+    if n == 1 and profile.has("E-25"):
+        return "batchmatmul: cannot restickify any input layout of x to carry x_var=d1"
+    if not profile.has("E-68"):
+        return None
+    odd = [size for size in (k, n if n > STICK else 0) if size % STICK]
+    padded = odd[0] + -odd[0] % STICK if odd else 0
+    return f"Unsupported stick expression floor(d2/{padded}) for a dimension of {odd[0]}" if odd else None
+
+
+def _broadcast_dims(shape: Sequence[int], result: Sequence[int]) -> frozenset[int]:
+    return frozenset(d for d, (a, b) in enumerate(zip(shape, result, strict=True)) if a == 1 and b > 1)

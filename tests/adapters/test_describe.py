@@ -1,0 +1,62 @@
+"""Descriptions come from structure alone and are the same from a config as from the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from torch import nn
+
+from adapters.describe import describe, matches
+from adapters.errors import StructureUnknown
+
+FAMILIES = ["bert", "albert", "roberta", "mpnet", "distilbert", "electra"]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_config_alone_describes_what_the_model_does(family: str, make_model: Callable[[str], nn.Module]) -> None:
+    model = make_model(family)
+    assert describe(model.config) == describe(model)
+
+
+def test_words_of_bert(make_model: Callable[[str], nn.Module]) -> None:
+    words = describe(make_model("bert"))
+    expected = {
+        "attention": "query/key/value",
+        "head_dim": 32,
+        "hidden_act": "gelu",
+        "norm": "post",
+        "norm_class": "LayerNorm",
+        "positions": "absolute",
+        "causal": False,
+        "attention_function": "sdpa",
+    }
+    assert {k: words[k] for k in expected} == expected
+
+
+def test_albert_shares_its_blocks_and_mpnet_has_eager_attention(make_model: Callable[[str], nn.Module]) -> None:
+    assert describe(make_model("albert"))["shared_blocks"] is True
+    words = describe(make_model("mpnet"))
+    assert (words["attention_function"], words["positions"], words["scale"]) == ("eager", "by_id", "sqrt_head")
+
+
+def test_describing_leaves_no_hook_behind(make_model: Callable[[str], nn.Module]) -> None:
+    model = make_model("bert")
+    describe(model)
+    assert not any(m._forward_pre_hooks or m._forward_hooks for m in model.modules())
+
+
+def test_predicate_matches_only_when_every_word_does() -> None:
+    words = {"head_dim": 32, "norm": "post"}
+    assert matches({"head_dim": 32}, words)
+    assert matches({"head_dim": [32, 64], "norm": "post"}, words)
+    assert not matches({"head_dim": 64}, words)
+    assert not matches({"unknown": None}, words)
+    assert not matches({}, words)
+
+
+def test_a_config_of_an_unknown_class_is_refused() -> None:
+    from transformers import PreTrainedConfig
+
+    with pytest.raises(StructureUnknown):
+        describe(PreTrainedConfig())

@@ -1,0 +1,108 @@
+"""The main road in a real browser: log in by the link, look, decide. Nothing on the console, nothing from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+Sweep = Callable[..., int]
+MODEL = "acme/albert-one"
+PATHS = ("/", "/models", f"/models/{MODEL}", "/review", "/review/1", "/requests", "/adapters", "/sweeps", "/sweeps/1")
+
+pytestmark = pytest.mark.browser
+
+
+class Watched:
+    """A page whose console and requests are kept."""
+
+    def __init__(self, context: BrowserContext, address: str) -> None:
+        self.page: Page = context.new_page()
+        self.address = address
+        self.said: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+
+    def open(self, path: str) -> Page:
+        self.page.goto(f"{self.address}{path}")
+        return self.page
+
+    def check(self) -> None:
+        assert self.said == []
+        assert {urlsplit(url).netloc for url in self.asked} == {urlsplit(self.address).netloc}
+
+
+def log_in(watched: Watched, token: str) -> Page:
+    page = watched.open(f"/login?t={token}")
+    page.get_by_role("main").get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("button", name="Log out")).to_be_visible()
+    return page
+
+
+def has_no_sideways_scroll(page: Page) -> bool:
+    return bool(page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"))
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 1280), ("light", 390)])
+def test_from_the_link_to_a_release(
+    chromium: Browser, dashboard: str, sweep: Sweep, login_token: str, theme: str, width: int
+) -> None:
+    sweep(MODEL, "acme/bert-stock-real", "d/mpnet-hostile", "b/nomic-remote")
+    context = chromium.new_context(color_scheme=theme, viewport={"width": width, "height": 850})  # type: ignore[arg-type]
+    watched = Watched(context, dashboard)
+    page = log_in(watched, login_token)
+    expect(page.locator("h1")).to_contain_text("1 of 4 models run")
+    for path in PATHS:
+        watched.open(path)
+        assert has_no_sideways_scroll(page), path
+    watched.open("/review/1")
+    page.keyboard.press("a")
+    expect(page.get_by_label("Reason")).to_be_focused()
+    page.keyboard.type("Mathematics and evidence agree")
+    page.get_by_role("button", name="Approve and release").click()
+    expect(page.locator(".lead")).to_contain_text("released")
+    watched.check()
+    context.close()
+
+
+def test_the_list_follows_what_is_typed(chromium: Browser, dashboard: str, entries: Callable[..., int]) -> None:
+    entries([("a/albert-one", 3), ("b/mpnet-two", 2)], finish=False)
+    context = chromium.new_context()
+    watched = Watched(context, dashboard)
+    page = watched.open("/models")
+    page.get_by_role("searchbox").press_sequentially("mpnet")
+    expect(page.get_by_role("link", name="a/albert-one")).to_have_count(0)
+    expect(page.get_by_role("link", name="b/mpnet-two")).to_be_visible()
+    assert page.url == f"{dashboard}/models?q=mpnet&sort=downloads"
+    watched.check()
+    context.close()
+
+
+def test_a_running_sweep_is_followed(chromium: Browser, dashboard: str, sweep: Sweep, work: Callable[[], int]) -> None:
+    sweep("a/bert-stock", finish=False)
+    context = chromium.new_context()
+    watched = Watched(context, dashboard)
+    page = watched.open("/sweeps/1")
+    expect(page.locator("#progress .lead")).to_contain_text("running")
+    work()
+    expect(page.locator("#progress .lead")).to_contain_text("done", timeout=20_000)
+    expect(page.locator("table.models")).to_contain_text("passes")
+    watched.check()
+    context.close()
+
+
+def test_reading_needs_no_script(chromium: Browser, dashboard: str, sweep: Sweep) -> None:
+    sweep(MODEL)
+    context = chromium.new_context(java_script_enabled=False)
+    watched = Watched(context, dashboard)
+    page = watched.open("/models?q=albert")
+    page.get_by_role("link", name=MODEL).click()
+    expect(page.locator(".verdict")).to_contain_text("waits for your review")
+    page.get_by_role("link", name="Review candidate 1").click()
+    expect(page.locator("#evidence")).to_contain_text("passed on 8 cases")
+    watched.check()
+    context.close()

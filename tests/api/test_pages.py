@@ -1,0 +1,290 @@
+"""The dashboard without script: every page, its frame, hostile texts, filters in the address, decisions by form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+
+import pytest
+from fastapi.testclient import TestClient
+
+from pipeline.database.models import PrincipalKind, Role, SessionKind
+from pipeline.database.unit_of_work import reading, unit_of_work
+from pipeline.review.repository import get_candidate
+
+Sweep = Callable[..., int]
+FOOTER = "Simulated Spyre, profile-2026-08; verdicts hold for this profile, not for a card. Not an IBM product."
+MODEL = "acme/albert-one"
+PAGES = (
+    "/", "/models", f"/models/{MODEL}", "/review", "/review?state=all", "/review/1", "/requests", "/adapters",
+    "/sweeps", "/sweeps/1", "/login", "/nope",
+)  # fmt: skip
+
+
+class Elements(HTMLParser):
+    """The elements of a page, with their attributes."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def named(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.found if name == tag]
+
+
+def csrf_of(page: str) -> str:
+    found = re.search(r'name="csrf" value="([^"]+)"', page)
+    assert found is not None
+    return found.group(1)
+
+
+def seen_of(page: str) -> str:
+    found = re.search(r'name="seen" value="([0-9a-f]{64})"', page)
+    assert found is not None
+    return found.group(1)
+
+
+@pytest.fixture
+def story(sweep: Sweep, browser: TestClient) -> TestClient:
+    """A browser that is logged in, on an installation with one of everything."""
+    sweep(MODEL, "acme/bert-stock-real", "b/nomic-remote", "c/xlm-unsure", "d/scripted-four")
+    return browser
+
+
+def test_every_page_names_simulator_and_profile_and_is_sound(story: TestClient) -> None:
+    for path in PAGES:
+        page = story.get(path)
+        assert page.status_code == (404 if path == "/nope" else 200), path
+        assert FOOTER in page.text, path
+        check_structure(path, page.text)
+
+
+def check_structure(path: str, page: str) -> None:
+    elements = Elements(page)
+    ids = [attributes["id"] for _, attributes in elements.found if "id" in attributes]
+    assert len(ids) == len(set(ids)), path
+    assert len(elements.named("h1")) == 1, path
+    assert elements.named("html")[0]["lang"] == "en"
+    assert not any("style" in attributes for _, attributes in elements.found), path
+    assert not any(name.startswith("on") for _, attributes in elements.found for name in attributes), path
+    assert all(script.get("src", "").startswith("/static/") for script in elements.named("script")), path
+    assert all(header.get("scope") for header in elements.named("th")), path
+    posts = page.count('<form method="post"') + len(re.findall(r'<form class="[^"]*" method="post"', page))
+    assert page.count('name="csrf"') == posts, path
+
+
+def test_the_overview_answers_the_four_questions(story: TestClient) -> None:
+    page = story.get("/").text
+    assert "<strong>1 of 5 models run</strong>" in page
+    assert '<a href="/review">2 candidates</a>' in page
+    assert "aten.pow.Tensor_Scalar" in page
+    assert "1 own weights" in page
+    assert "0 synthetic" in page
+    assert "Where models stop" in page
+
+
+def test_an_empty_installation_says_what_to_do(browser: TestClient) -> None:
+    assert "spyre-factory sweep" in browser.get("/").text
+    assert "No candidate waits." in browser.get("/review").text
+    assert "No adapter is released yet." in browser.get("/adapters").text
+
+
+def test_a_model_page_gives_verdict_failures_and_code(story: TestClient) -> None:
+    waiting = story.get(f"/models/{MODEL}").text
+    assert "candidate 1 would make it pass and waits for your review" in waiting
+    assert "activations.py:66" in waiting
+    passing = story.get("/models/acme/bert-stock-real").text
+    assert "Runs on the simulated Spyre, profile-2026-08 as it is" in passing
+    assert "lowest token cosine 0.99912" in passing
+    assert "SentenceTransformer(&#34;acme/bert-stock-real&#34;, backend=&#34;spyre&#34;)" in passing
+    assert re.search(r'href="/api/v1/artefacts/[0-9a-f]{64}"', passing)
+
+
+def test_status_is_told_by_word_and_sign(story: TestClient) -> None:
+    page = story.get("/models").text
+    for sign, word in (("✓", "passes"), ("◐", "waits for review"), ("✗", "fails"), ("?", "unknown")):
+        assert f'<span aria-hidden="true">{sign}</span> {word}' in page
+
+
+def test_filters_live_in_the_address(story: TestClient) -> None:
+    page = story.get("/models", params={"q": "ACME", "outcome": "passed", "sort": "name"}).text
+    assert "acme/bert-stock-real</a>" in page
+    assert f"{MODEL}</a>" not in page
+    assert 'value="ACME"' in page
+    assert "q=ACME&amp;outcome=failed&amp;sort=name" in page
+    assert "/requests?model=zzz" in story.get("/models", params={"q": "zzz"}).text
+    assert story.get("/models", params={"colour": "red"}).status_code == 422
+
+
+def test_a_long_list_has_pages(browser: TestClient, entries: Callable[..., int]) -> None:
+    entries([(f"a/model-{n:03}", 1000 - n) for n in range(130)], finish=False)
+    first = browser.get("/models").text
+    following = re.search(r'href="([^"]+)" rel="next"', first)
+    assert following is not None
+    second = browser.get(following.group(1).replace("&amp;", "&")).text
+    shown = [set(re.findall(r"a/model-\d{3}(?=</a>)", page)) for page in (first, second)]
+    assert (len(shown[0]), len(shown[1])) == (100, 30)
+    assert not shown[0] & shown[1]
+
+
+def test_the_review_page_shows_what_a_reviewer_needs(story: TestClient) -> None:
+    page = story.get("/review/1").text
+    assert "torch.pow(input, 3.0)" in page  # the stock line
+    assert "v2 = aten.mul.Tensor(v1, x)" in page  # what replaces it
+    assert "pow_cube: pow(x, 3)" in page  # the proof
+    assert "zeros add nothing to QK^T" in page  # the mathematics
+    assert "uniform attention" in page  # a control
+    assert "Same mathematics in fp64" in page
+    assert "4 of 4" in page
+    assert "0 not counted" in page
+    assert "1 model" in page
+
+
+def test_scripted_candidates_say_so_on_every_page_that_shows_them(story: TestClient) -> None:
+    assert "counts in no figure" in story.get("/review/2").text
+    assert '<span class="tag">scripted</span>' in story.get("/review").text
+    assert '<span class="tag">scripted</span>' in story.get("/models/d/scripted-four").text
+    assert "scripted" in story.get("/").text
+
+
+def test_hostile_texts_are_shown_never_run(sweep: Sweep, browser: TestClient, entries: Callable[..., int]) -> None:
+    hostile = "<script>alert(1)</script>"
+    sweep("a/mpnet-hostile")
+    entries([(f"x/{hostile}", 5), ('"onmouseover="alert(1)', 4)], finish=False)
+    paths = ("/", "/models", "/models/a/mpnet-hostile", f"/models/x/{hostile}", "/review", "/review/1", "/sweeps/1")
+    for path in (*paths, "/sweeps/2", f"/models?q={hostile}", f"/requests?model={hostile}", f"/login?t={hostile}"):
+        page = browser.get(path)
+        assert page.status_code == 200, path
+        check_structure(path, page.text)
+        assert len(Elements(page.text).named("script")) == 1, path
+        assert len(Elements(page.text).named("img")) == 0, path
+
+
+def test_hostile_addresses_and_reasons_are_escaped_too(story: TestClient) -> None:
+    missing = story.get("/models/<script>alert(1)</script>")
+    assert missing.status_code == 404
+    assert "<script>alert" not in missing.text
+    page = story.get("/review/1").text
+    form = {"csrf": csrf_of(page), "seen": seen_of(page), "reason": "<img src=x onerror=alert(1)>"}
+    assert story.post("/review/1/changes", data=form).status_code == 303
+    assert "<img" not in story.get("/review/1").text
+
+
+# --- decisions by form
+
+
+def test_an_approval_by_form_releases_what_was_seen(story: TestClient, work: Callable[[], int]) -> None:
+    page = story.get("/review/1").text
+    form = {"csrf": csrf_of(page), "seen": seen_of(page), "reason": "Mathematics and evidence agree"}
+    done = story.post("/review/1/approve", data=form)
+    assert (done.status_code, done.headers["location"]) == (303, "/review/1")
+    work()
+    assert "released" in story.get("/review/1").text
+    assert "<strong>2 of 5 models run</strong>" in story.get("/").text
+    model = story.get(f"/models/{MODEL}").text
+    assert "spyre_manifest" in model
+    assert "Models that pass with it" in story.get("/adapters/1").text
+
+
+def test_an_approval_of_what_has_changed_is_refused_with_what_to_do(story: TestClient) -> None:
+    page = story.get("/review/1").text
+    with unit_of_work() as session:
+        get_candidate(session, 1).evidence[0].digest = "f" * 64
+    done = story.post("/review/1/approve", data={"csrf": csrf_of(page), "seen": seen_of(page), "reason": "ok"})
+    assert done.status_code == 409
+    assert "Read it again" in done.text
+    assert state_of(1) == "waiting"
+
+
+def state_of(number: int) -> str:
+    with reading() as session:
+        return get_candidate(session, number).state
+
+
+@pytest.mark.parametrize("form", [{"reason": ""}, {"reason": "  "}, {}])
+def test_a_decision_by_form_needs_a_reason(story: TestClient, form: dict[str, str]) -> None:
+    page = story.get("/review/1").text
+    done = story.post("/review/1/reject", data={"csrf": csrf_of(page), "seen": seen_of(page), **form})
+    assert done.status_code == 422
+    assert state_of(1) == "waiting"
+
+
+def test_striking_by_form_shows_the_smaller_set(story: TestClient) -> None:
+    page = story.get("/review/1").text
+    form = {"csrf": csrf_of(page), "seen": seen_of(page), "reason": "not needed", "position": "4"}
+    done = story.post("/review/1/strike", data=form)
+    assert done.headers["location"] == "/review/3"
+    assert "Smaller set of" in story.get("/review/3").text
+
+
+def test_a_claim_shows_and_keeps_another_reviewer_away(story: TestClient) -> None:
+    page = story.get("/review/1").text
+    story.post("/review/1/claim", data={"csrf": csrf_of(page), "seen": seen_of(page), "reason": ""})
+    assert "claimed by local" in story.get("/review").text
+    second = log_in_as("second", story)
+    other = second.get("/review/1").text
+    assert "local is at work on it" in other
+    assert "Approve and release" not in other
+    done = second.post("/review/1/approve", data={"csrf": csrf_of(other), "seen": seen_of(page), "reason": "me"})
+    assert done.status_code == 409
+    assert "Another reviewer is at work on it" in done.text
+
+
+def log_in_as(name: str, browser: TestClient) -> TestClient:
+    """The same browser, now logged in as another reviewer."""
+    from pipeline.database.accounts import ensure_principal, issue
+
+    browser.cookies.clear()
+    with unit_of_work() as session:
+        principal = ensure_principal(session, name, PrincipalKind.HUMAN, [Role.REVIEWER, Role.VIEWER])
+        browser.cookies.set("spyre_session_8000", issue(session, principal, SessionKind.COOKIE, "test").token)
+    return browser
+
+
+def test_nobody_may_look_at_a_candidate_but_not_decide(story: TestClient) -> None:
+    story.cookies.clear()
+    page = story.get("/review/1").text
+    assert "Log in to decide" in page
+    assert "Approve and release" not in page
+
+
+def test_an_adapter_can_be_withdrawn_with_a_reason(story: TestClient, work: Callable[[], int]) -> None:
+    page = story.get("/review/1").text
+    story.post("/review/1/approve", data={"csrf": csrf_of(page), "seen": seen_of(page), "reason": "ok"})
+    work()
+    form = {"csrf": csrf_of(story.get("/adapters/1").text), "reason": "a customer saw wrong ranks"}
+    assert story.post("/adapters/1/withdraw", data=form).status_code == 303
+    work()
+    page = story.get("/adapters/1").text
+    assert "withdrawn" in page
+    assert "a customer saw wrong ranks" in page
+    assert "<strong>1 of 5 models run</strong>" in story.get("/").text
+
+
+# --- requests by form
+
+
+def test_a_request_by_form_leads_to_its_page(sweep: Sweep, browser: TestClient) -> None:
+    sweep(MODEL, finish=False)
+    page = browser.get("/requests", params={"model": MODEL}).text
+    key = re.search(r'name="key" value="([^"]+)"', page)
+    assert key is not None
+    form = {"csrf": csrf_of(page), "model": MODEL, "note": "", "key": key.group(1)}
+    first, second = (browser.post("/requests", data=form) for _ in range(2))
+    assert first.headers["location"] == second.headers["location"]
+    shown = browser.get(first.headers["location"]).text
+    assert "Place 1 in the queue" in shown
+    assert 'data-live="3000"' in shown
+    assert MODEL in browser.get("/requests").text
+
+
+def test_nobody_may_request_on_loopback(sweep: Sweep, client: TestClient) -> None:
+    sweep(MODEL, finish=False)
+    page = client.get("/requests", headers={"Accept": "text/html"}).text
+    form = {"csrf": csrf_of(page), "model": MODEL, "key": "k" * 24}
+    assert client.post("/requests", data=form, headers={"Origin": "http://127.0.0.1:8000"}).status_code == 303

@@ -1,0 +1,143 @@
+"""REST answers: models and their pages by cursor, coverage, sweeps, runs, adapters, and the operators' routes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from pipeline.database.facts import mark_demo
+from pipeline.database.unit_of_work import unit_of_work
+
+Sweep = Callable[..., int]
+Entries = Callable[..., int]
+
+
+def names(page: dict[str, Any]) -> list[str]:
+    return [item["model"] for item in page["models"]]
+
+
+def walk(client: TestClient, **query: Any) -> list[list[str]]:
+    """All pages of a list, by its cursors."""
+    pages, cursor = [], None
+    while True:
+        page = client.get("/api/v1/models", params={**query, **({"cursor": cursor} if cursor else {})}).json()
+        pages.append(names(page))
+        cursor = page["next"]
+        if cursor is None:
+            return pages
+
+
+def test_models_come_in_pages_by_downloads_or_by_name(client: TestClient, entries: Entries) -> None:
+    entries([("z/one", 5), ("a/two", 9), ("m/three", 5), ("b/four", 9), ("k/five", 1)], finish=False)
+    assert walk(client, limit=2) == [["a/two", "b/four"], ["z/one", "m/three"], ["k/five"]]
+    assert walk(client, limit=3, sort="name") == [["a/two", "b/four", "k/five"], ["m/three", "z/one"]]
+    assert walk(client, limit=5) == [["a/two", "b/four", "z/one", "m/three", "k/five"]]
+
+
+def test_a_cursor_of_another_order_is_refused(client: TestClient, entries: Entries) -> None:
+    entries([("a/one", 5), ("a/two", 4)], finish=False)
+    cursor = client.get("/api/v1/models", params={"limit": 1}).json()["next"]
+    answer = client.get("/api/v1/models", params={"cursor": cursor, "sort": "name"})
+    assert (answer.status_code, answer.json()["code"]) == (422, "bad_cursor")
+
+
+def test_search_takes_its_text_literally(client: TestClient, entries: Entries) -> None:
+    entries([("a/under_score", 3), ("a/underXscore", 2), ("a/per%cent", 1)], finish=False)
+    assert names(client.get("/api/v1/models", params={"search": "UNDER_"}).json()) == ["a/under_score"]
+    assert names(client.get("/api/v1/models", params={"search": "%"}).json()) == ["a/per%cent"]
+
+
+def test_each_outcome_can_be_listed_and_left_out_models_are_failed_ones(
+    client: TestClient, sweep: Sweep, entries: Entries
+) -> None:
+    sweep("a/bert-stock-real", "b/albert-one", "c/nomic-remote", "d/xlm-unsure")
+    entries([("f/gone", 1)], dropped_kind="gated", dropped_reason="It is gated.", config=None)
+    entries([("e/later", 1)], finish=False)
+
+    def listed(outcome: str) -> list[str]:
+        return names(client.get("/api/v1/models", params={"outcome": outcome}).json())
+
+    assert listed("passed") == ["a/bert-stock-real"]
+    assert listed("failed") == ["b/albert-one", "c/nomic-remote", "f/gone"]
+    assert listed("waiting") == ["b/albert-one"]
+    assert listed("unknown") == ["d/xlm-unsure"]
+    assert listed("not_run") == ["e/later"]
+    gone = client.get("/api/v1/models/f/gone").json()
+    assert (gone["outcome"], gone["kind"], gone["reason"]) == ("failed", "gated", "It is gated.")
+
+
+def test_a_model_tells_what_fails_and_where(client: TestClient, sweep: Sweep) -> None:
+    sweep("acme/albert-one")
+    model = client.get("/api/v1/models/acme/albert-one").json()
+    assert (model["outcome"], model["waiting_candidate"], model["stale"]) == ("failed", 1, False)
+    found = {(f["kind"], f["op"], f["source"]) for f in model["failures"]}
+    assert ("wrong_values", "aten.pow.Tensor_Scalar", "activations.py:66") in found
+    assert [run["stage"] for run in model["runs"]] == ["verify", "draft", "diagnose", "capture", "inspect"]
+    run = client.get(f"/api/v1/runs/{model['runs'][0]['id']}").json()
+    assert run["evidence"]["gate"] == "gate-1"
+
+
+def test_a_verdict_of_another_environment_is_stale(
+    client: TestClient, sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep("a/bert-stock")
+    monkeypatch.setattr("api.pages.labels.environment_digest", lambda _profile: "e" * 64)
+    assert client.get("/api/v1/models/a/bert-stock").json()["stale"] is True
+
+
+def test_coverage_tells_real_and_synthetic_apart_and_groups(client: TestClient, sweep: Sweep) -> None:
+    sweep("a/bert-stock-real", "b/mpnet-stock", "c/albert-one")
+    figures = client.get("/api/v1/coverage").json()
+    assert (figures["total"], figures["passing_real"], figures["passing_synthetic"]) == (3, 1, 1)
+    assert figures["by_downloads"]["passing_real"] == 1_000_000
+    assert (figures["demo"], figures["groups"]) == (False, [])
+    groups = client.get("/api/v1/coverage", params={"by": "op"}).json()["groups"]
+    assert {group["name"] for group in groups} >= {"aten.pow.Tensor_Scalar", "aten.view.default"}
+
+
+def test_a_demonstration_says_so(client: TestClient) -> None:
+    with unit_of_work() as session:
+        mark_demo(session, "test")
+    assert client.get("/api/v1/coverage").json()["demo"] is True
+    assert "Demonstration database" in client.get("/review", headers={"Accept": "text/html"}).text
+
+
+def test_a_sweep_tells_how_far_it_is(client: TestClient, sweep: Sweep) -> None:
+    number = sweep("a/bert-stock", finish=False)
+    begun = client.get(f"/api/v1/sweeps/{number}").json()
+    assert (begun["state"], begun["runs_done"], begun["runs_known"]) == ("running", 0, 1)
+    done = client.get(f"/api/v1/sweeps/{sweep('b/mpnet-stock')}").json()
+    assert (done["state"], done["funnel"]["passed"], done["executed"]) == ("done", 1, 1)
+    assert done["runs_done"] == done["runs_known"] == 3
+
+
+def test_artefacts_are_downloads_that_nothing_runs(client: TestClient, sweep: Sweep) -> None:
+    sweep("a/bert-stock")
+    runs = client.get("/api/v1/models/a/bert-stock").json()["runs"]
+    digest = next(run["artefacts"][0]["digest"] for run in runs if run["stage"] == "execute")
+    answer = client.get(f"/api/v1/artefacts/{digest}")
+    assert answer.content == b"{}"
+    assert answer.headers["content-disposition"].startswith("attachment;")
+    assert answer.headers["content-security-policy"] == "sandbox"
+
+
+def test_readiness_tells_how_long_work_has_waited(client: TestClient, sweep: Sweep) -> None:
+    assert client.get("/readyz").json()["oldest_claimable_age_s"] is None
+    sweep("a/bert-stock", finish=False)
+    ready = client.get("/readyz").json()
+    assert ready["oldest_claimable_age_s"] >= 0
+    assert ready["runs"]["queued"] == 1
+
+
+def test_metrics_count_by_route_not_by_address(client: TestClient, sweep: Sweep) -> None:
+    sweep("a/albert-one")
+    client.get("/api/v1/models/a/albert-one")
+    client.get("/api/v1/models/no/such")
+    text = client.get("/metrics").text
+    assert 'spyre_factory_runs{state="done"} 5.0' in text
+    assert "spyre_factory_reviews_waiting 1.0" in text
+    assert 'route="/api/v1/models/{model:path}",status="404"' in text
+    assert "no/such" not in text

@@ -1,0 +1,124 @@
+"""The spine: a model that fails becomes a reviewed adapter that works in one line, with every part real.
+
+Local Hub listing → failure → diagnosis → draft (rules for one model, the coding agent for another) → gate → review over
+REST → release → exactly the affected rows run again → coverage rises → `encode()` agrees with stock.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents.endpoint import serve
+from pipeline.catalogue.local_hub import LocalHub, model_from_entry
+from pipeline.catalogue.starter import find_starter
+from pipeline.execution.folders import packaged_folder
+
+from .service import Service
+
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+ALBERT = "sentence-transformers/paraphrase-albert-small-v2"
+LOOP_S = 900.0
+
+
+def hub_models() -> list[Any]:
+    """MiniLM with its real files, ALBERT with its configuration only."""
+    folder = packaged_folder(MINILM)
+    assert folder is not None, "the real checkpoint's package is missing"
+    files = {str(p.relative_to(folder)): p for p in folder.rglob("*") if p.is_file()}
+    minilm, albert = find_starter(MINILM), find_starter(ALBERT)
+    assert minilm is not None
+    assert albert is not None
+    return [model_from_entry(minilm, files), model_from_entry(albert)]
+
+
+def waiting(service: Service) -> list[dict[str, Any]]:
+    return list(service.get("reviews", state="waiting")["items"])
+
+
+def candidate_for(service: Service, model: str) -> dict[str, Any]:
+    """The waiting candidate that would make `model` pass."""
+    for item in waiting(service):
+        whole = service.get(f"reviews/{item['id']}")
+        if model in json.dumps(whole["would_pass"]):
+            return dict(whole)
+    raise AssertionError(f"no candidate for {model}")
+
+
+def approve(service: Service, candidate: dict[str, Any]) -> dict[str, Any]:
+    """Approve what was seen; a stale digest is refused first."""
+    path = f"/api/v1/reviews/{candidate['id']}"
+    seen = service.client.get(path).headers["ETag"]
+    body = {"reason": "evidence read, same mathematics"}
+    stale = service.client.post(f"{path}/approve", headers={"If-Match": f'"{"0" * 64}"'}, json=body)
+    assert stale.status_code in (409, 412), stale.text
+    answer = service.client.post(f"{path}/approve", headers={"If-Match": seen}, json=body)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def outcome(service: Service, model: str) -> str | None:
+    return str(service.get(f"models/{model}")["outcome"])
+
+
+def encode_agrees(manifest: Path) -> float:
+    """The lowest cosine of 50 sentences, stock against `backend="spyre"`, in a process with `spyre_adapters` only."""
+    folder = packaged_folder(MINILM)
+    script = Path(__file__).with_name("encode_agrees.py")
+    done = subprocess.run(
+        [sys.executable, str(script), str(folder), str(manifest)], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return float(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.sandbox
+@pytest.mark.timeout(1800)
+@pytest.mark.xdist_group("loop")
+def test_a_failing_model_becomes_a_reviewed_adapter(tmp_path: Path) -> None:
+    with LocalHub(hub_models()) as hub, serve() as endpoint:
+        settings = {
+            "HF_ENDPOINT": hub.url,
+            "OPENAI_BASE_URL": endpoint.url,
+            "OPENAI_API_KEY": "none",
+            "SPYRE_FACTORY_LLM_MODEL": "scripted",
+            "SPYRE_FACTORY_LLM_DAILY_BUDGET_USD": "1",
+            "SPYRE_FACTORY_DRAFTERS": "llm",
+            "SPYRE_FACTORY_RELEASES": "none",
+        }
+        with Service(tmp_path / "data", settings, "--sweep", "hub") as service:
+            service.log_in()
+            service.wait_for("two waiting candidates", lambda: len(waiting(service)) == 2, LOOP_S)
+            assert outcome(service, MINILM) == outcome(service, ALBERT) == "failed"
+            before = service.get("coverage")
+            assert before["passing_real"] == before["passing_synthetic"] == 0
+            assert before["demo"]
+
+            by_rules, by_agent = candidate_for(service, MINILM), candidate_for(service, ALBERT)
+            assert {p["drafter"] for p in by_rules["patches"]} == {"rules"}
+            assert not by_rules["scripted"]
+            drafted = {p["pattern"]: p["drafter"] for p in by_agent["patches"]}
+            assert drafted["P01"] == "llm"
+            assert drafted["P56"] == "rules"
+            assert by_agent["scripted"]
+
+            released = approve(service, by_rules)
+            service.wait_for("MiniLM to pass", lambda: outcome(service, MINILM) == "passed", LOOP_S)
+            assert {run["model"] for run in released["runs"]} == {MINILM}
+            assert outcome(service, ALBERT) == "failed"
+            after = service.get("coverage")
+            assert after["passing_real"] == 1
+            assert after["supported"] == before["supported"] + 1
+
+            approve(service, by_agent)
+            service.wait_for("ALBERT to pass", lambda: outcome(service, ALBERT) == "passed", LOOP_S)
+            assert service.get("coverage")["passing_synthetic"] == 0, "a scripted adapter counts in no figure"
+
+            manifest = tmp_path / "manifest.json"
+            download = service.client.get(f"/api/v1/adapters/{released['adapter']['id']}/manifest")
+            manifest.write_bytes(download.content)
+        assert encode_agrees(manifest) >= 0.999

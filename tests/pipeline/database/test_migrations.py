@@ -1,0 +1,60 @@
+"""The migrations give exactly the tables of the models, on both databases, from empty."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from alembic import command
+
+from pipeline.database import migrate
+from pipeline.database.errors import SchemaOutdated
+from pipeline.settings import Settings
+
+
+def assert_upgrades_from_empty(url: str) -> None:
+    with pytest.raises(SchemaOutdated, match="db upgrade"):
+        migrate.require_current(url)
+    assert migrate.upgrade(url) == migrate.head_revision()
+    assert migrate.differences(url) == []
+    command.check(migrate.alembic_config(url))
+    migrate.require_current(url)
+    assert migrate.upgrade(url) == migrate.head_revision(), "a second upgrade changes nothing"
+
+
+def test_sqlite_upgrades_from_empty_to_the_models(settings: Settings) -> None:
+    assert_upgrades_from_empty(settings.sqlalchemy_url)
+
+
+@pytest.mark.postgres
+def test_postgres_upgrades_from_empty_to_the_models(settings: Settings, empty_postgres_url: str) -> None:
+    assert_upgrades_from_empty(empty_postgres_url)
+
+
+def test_differences_are_seen(settings: Settings) -> None:
+    from sqlalchemy import text
+
+    from pipeline.database.unit_of_work import unit_of_work
+
+    migrate.upgrade()
+    with unit_of_work() as session:
+        session.execute(text("ALTER TABLE models ADD COLUMN surplus INTEGER"))
+    assert any("surplus" in line for line in migrate.differences())
+
+
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def test_the_downgrade_leaves_nothing_and_the_upgrade_comes_back(
+    kind: str, settings: Settings, request: pytest.FixtureRequest
+) -> None:
+    url = settings.sqlalchemy_url if kind == "sqlite" else request.getfixturevalue("empty_postgres_url")
+    migrate.upgrade(url)
+    command.downgrade(migrate.alembic_config(url), "base")
+    assert migrate.current_revision(url) is None
+    migrate.upgrade(url)
+    assert migrate.differences(url) == []
+
+
+def test_migrations_have_dated_names() -> None:
+    names = [path.name for path in Path(migrate.migrations_folder(), "versions").glob("*.py")]
+    assert names
+    assert all(name[:4].isdigit() and name[5:7].isdigit() and name[8:10].isdigit() for name in names)

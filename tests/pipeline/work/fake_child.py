@@ -1,0 +1,128 @@
+"""A stage's child without a model: answers by the model's name, in milliseconds. Run as `fake_child.py STAGE SPEC OUT`.
+
+`crash` in the name ends it by a signal at capture, `hang` makes it sleep, `stock` passes without a patch, anything else
+fails until it gets an adapter or a candidate. Every call leaves a line in `<data dir>/calls.log`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+
+def canonical(value: object) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+FAILURE = {
+    "kind": "unsupported_op",
+    "op": "aten.pow.Tensor_Scalar",
+    "source": "activations.py:1",
+    "module": "encoder.layer.*.act",
+    "message": "Spyre backend does not support: pow",
+    "place": "block",
+    "count": 6,
+    "layers": 6,
+    "shapes": [],
+    "dtypes": [],
+    "scalars": [3.0],
+    "dtype_run": "float16",
+    "after": False,
+}
+
+
+def candidate(spec: dict, rejected: int) -> dict:
+    patches = [
+        {
+            "pattern": pattern,
+            "parameters": {"round": rejected},
+            "drafter": "rules",
+            "exactness": "exact",
+            "bound": None,
+            "proof": [],
+            "cures": [],
+            "model": "scripted" if "scripted" in spec["model"] else None,
+            "trajectory": None,
+        }
+        for pattern in ("P56", "P01")
+    ]
+    core = [[p["pattern"], p["parameters"]] for p in patches]
+    head = {"family": spec["family"], "profile": spec["profile"], "dtype": "float16"}
+    digest = hashlib.sha256(canonical([*head.values(), core])).hexdigest()
+    return {**head, "patches": patches, "digest": digest}
+
+
+def inspect(spec: dict) -> dict:
+    if "remote" in spec["model"]:
+        return {"outcome": "failed", "kind": "remote_code", "reason": "The model needs its own code."}
+    return {"outcome": "passed"}
+
+
+def capture(spec: dict) -> dict:
+    if "crash" in spec["model"]:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if "hang" in spec["model"]:
+        time.sleep(600)
+    fingerprint = hashlib.sha256(canonical(spec["config"])).hexdigest()
+    if "slow" in spec["model"]:
+        time.sleep(1.5)
+    if spec["adapter"] or "stock" in spec["model"]:
+        return {"outcome": "passed", "fingerprint": fingerprint}
+    return {"outcome": "failed", "reason": "1 cause", "failures": [FAILURE], "fingerprint": fingerprint}
+
+
+def execute(spec: dict) -> dict:
+    real = "real" in spec["model"]
+    (Path(spec["workdir"]) / "numbers.json").write_text("{}")
+    return {
+        "outcome": "passed",
+        "weights": "real" if real else "synthetic",
+        "measurements": {"worst_token_cosine": 0.999},
+        "artefacts": [{"path": "numbers.json", "kind": "evidence", "name": "numbers"}],
+    }
+
+
+def diagnose(spec: dict) -> dict:
+    diagnosis = {
+        "failure": FAILURE,
+        "patterns": [{"pattern": "P01", "parameters": {}}],
+        "evidence": {},
+        "no_patch": None,
+    }
+    return {"outcome": "passed", "diagnoses": [diagnosis]}
+
+
+def draft(spec: dict) -> dict:
+    assert spec["diagnoses"], "a draft needs diagnoses"
+    return {"outcome": "passed", "candidates": [candidate(spec, len(spec["rejected"]))]}
+
+
+def verify(spec: dict) -> dict:
+    wrong_first = "second" in spec["model"] and spec["candidate"]["patches"][0]["parameters"]["round"] == 0
+    return {
+        "outcome": "failed" if wrong_first else "passed",
+        "reason": "lowest token cosine 0.4" if wrong_first else "",
+        "kind": "wrong_values" if wrong_first else None,
+        "weights": "synthetic",
+        "measurements": {"worst_token_cosine": 0.9995, "cases": 8},
+        "evidence": {"complete": True},
+    }
+
+
+STAGES = {stage.__name__: stage for stage in (inspect, capture, execute, diagnose, draft, verify)}
+
+
+def answer(stage: str, spec_path: Path, out_path: Path) -> None:
+    spec = json.loads(spec_path.read_text())
+    with (Path(spec["data_dir"]) / "calls.log").open("a") as log:
+        log.write(f"{stage} {spec['model']} {os.getpid()}\n")
+    out_path.write_text(json.dumps(STAGES[stage](spec)))
+
+
+if __name__ == "__main__":
+    answer(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))

@@ -1,0 +1,139 @@
+"""Stick expressions: which accesses of which buffers are legal (facts 2.2 to 2.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import sympy
+import torch
+from torch._inductor.exc import InductorError
+from torch.utils._sympy.functions import FloorDiv, ModularIndexing
+
+from sim_backend.compiler.sticks import elements_per_stick, lane_of, lane_of_view, row_stride
+
+L = 16
+X, Y = sympy.symbols("x y", integer=True, nonnegative=True)
+
+
+def heads(count: int, width: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Size and stride of view(2, L, count, width).transpose(1, 2) of a [2L, count*width] buffer."""
+    return (2, count, L, width), (L * count * width, width, count * width, 1)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "count"), [(torch.float16, 64), (torch.bfloat16, 64), (torch.float32, 32), (torch.int64, 32)]
+)
+def test_a_stick_is_128_bytes(dtype: torch.dtype, count: int) -> None:
+    assert elements_per_stick(dtype) == count
+
+
+def test_heads_of_32_split_the_stick() -> None:
+    size, stride = heads(12, 32)
+    assert lane_of_view(size, stride, 0, (2 * L, 384), (384, 1), 64).problem == "32*d2 + d3"
+
+
+@pytest.mark.parametrize(("count", "width"), [(6, 64), (3, 128), (2, 192)])
+def test_heads_of_whole_sticks_are_legal(count: int, width: int) -> None:
+    size, stride = heads(count, width)
+    assert lane_of_view(size, stride, 0, (2 * L, 384), (384, 1), 64).problem is None
+
+
+def test_heads_of_32_are_legal_in_fp32() -> None:
+    size, stride = heads(12, 32)
+    assert lane_of_view(size, stride, 0, (2 * L, 384), (384, 1), 32).problem is None
+
+
+def test_merging_heads_of_32_is_a_modulus_that_is_no_stick() -> None:
+    lane = lane_of_view((2 * L, 384), (384, 1), 0, (2, L, 12, 32), (L * 384, 384, 32, 1), 64)
+    assert lane.problem == "Mod(d1, 32)"
+
+
+def test_merging_heads_of_64_is_legal() -> None:
+    assert lane_of_view((2 * L, 384), (384, 1), 0, (2, L, 6, 64), (L * 384, 384, 64, 1), 64).problem is None
+
+
+@pytest.mark.parametrize(("offset", "legal"), [(0, True), (64, True), (32, False), (1, False)])
+def test_offsets_are_whole_sticks(offset: int, legal: bool) -> None:
+    lane = lane_of_view((L, 32), (128, 1), offset, (L, 128), (128, 1), 64)
+    assert (lane.problem is None) is legal
+
+
+def test_an_offset_of_whole_rows_is_legal() -> None:
+    assert lane_of_view((1, 100), (100, 1), 500, (8, 100), (100, 1), 64).problem is None
+
+
+def test_a_bare_variable_beyond_one_stick_that_fills_the_row_is_legal() -> None:
+    assert lane_of(100 * X + Y, {X: 8, Y: 100}, (8, 100), (100, 1), 64).problem is None
+
+
+def test_a_floor_is_illegal() -> None:
+    assert lane_of(FloorDiv(X, 5), {X: 320}, (4, 64), (64, 1), 64).problem == "floor(d0/5)"
+
+
+def test_a_modulus_of_whole_sticks_is_legal_and_others_are_not() -> None:
+    def problem(modulus: int) -> str | None:
+        return lane_of(ModularIndexing(X, 1, modulus), {X: 384}, (4, 384), (384, 1), 64).problem
+
+    assert problem(64) is problem(128) is None
+    assert problem(32) == "Mod(d0, 32)"
+
+
+def test_a_gather_along_rows_is_legal_and_inside_a_stick_is_not() -> None:
+    index = sympy.Symbol("indirect", integer=True)
+    assert lane_of(384 * index + X, {X: 384}, (1000, 384), (384, 1), 64).problem is None
+    assert lane_of(index, {X: 10}, (1000,), (1,), 64).problem is not None
+
+
+def test_a_broadcast_has_no_lane() -> None:
+    assert lane_of(X, {X: 8, Y: 64}, (8, 1), (1, 8), 64) == (None, None)
+
+
+def test_two_variables_in_one_stick_are_illegal() -> None:
+    assert lane_of(X + Y, {X: 8, Y: 8}, (4, 64), (64, 1), 64).problem is not None
+
+
+def test_a_mask_hides_what_runs_past_the_row() -> None:
+    assert lane_of(X, {X: 128}, (4, 100), (100, 1), 64).problem is not None
+    assert lane_of(X, {X: 128}, (4, 100), (100, 1), 64, masked=True).problem is None
+
+
+def test_the_row_stride_ignores_dimensions_of_one() -> None:
+    assert row_stride((1, 8, 100), (3, 100, 1)) == 100
+    assert row_stride((64,), (1,)) is None
+
+
+def split_heads(x: torch.Tensor) -> torch.Tensor:
+    return x.view(2, L, -1, 32).transpose(1, 2).contiguous() * 2
+
+
+def test_a_compiled_view_that_splits_the_stick_is_refused(use: Any, run: Callable[..., Any]) -> None:
+    with pytest.raises(InductorError, match=r"Unexpected stick expression .*: expected Mod\(var, 64\)"):
+        run(split_heads, torch.randn(2, L, 384).half())
+
+
+def test_the_ideal_device_has_no_sticks(use: Any, run: Callable[..., Any]) -> None:
+    use("profile-ideal")
+    x = torch.randn(2, L, 384).half()
+    torch.testing.assert_close(run(split_heads, x), split_heads(x.float()), rtol=2e-3, atol=2e-3)
+
+
+def test_a_rotation_inside_a_stick_is_refused(use: Any, run: Callable[..., Any]) -> None:
+    """E-16: half a head of 64 is not a whole stick."""
+
+    def rotate_half(x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([-x[..., 32:], x[..., :32]], -1)
+
+    with pytest.raises(InductorError, match="Unexpected stick expression"):
+        run(rotate_half, torch.randn(2, L, 64).half())
+
+
+def test_a_transposed_fp32_operand_cannot_be_restickified(use: Any, run: Callable[..., Any]) -> None:
+    with pytest.raises(InductorError, match=r"ReStickifyOpHBM on DataFormats\.IEEE_FP32"):
+        run(lambda x: x.t().contiguous() + 1, torch.randn(64, 64))
+
+
+def test_a_transposed_fp16_operand_is_restickified(use: Any, run: Callable[..., Any]) -> None:
+    x = torch.randn(64, 128).half()
+    torch.testing.assert_close(run(lambda v: v.t() + 1, x), x.float().t() + 1, rtol=2e-3, atol=2e-3)

@@ -1,0 +1,50 @@
+"""What is swapped in for a device graph is taken out again; other devices are compiled by Inductor as ever."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch._inductor import lowering
+from torch._inductor.ops_handler import DefaultHandler
+
+from sim_backend.compiler.dynamo import lives_on_device
+from sim_backend.compiler.session import Session, current_session
+from sim_backend.compiler.swap import compiling
+from sim_backend.profiles import load_profile
+
+POW = torch.ops.aten.pow.Tensor_Scalar
+
+
+def test_everything_is_restored_after_a_compilation() -> None:
+    import torch._prims_common as prims
+
+    before = (dict(lowering.lowerings), prims._computation_dtype_map, lowering.use_two_step_variance)
+    with compiling(Session(load_profile())):
+        assert lowering.lowerings[POW] is not before[0][POW]
+        assert prims._computation_dtype_map == {}
+        assert hasattr(DefaultHandler, "gelufwd")
+    after = (dict(lowering.lowerings), prims._computation_dtype_map, lowering.use_two_step_variance)
+    assert before == after
+    assert "gelufwd" not in vars(DefaultHandler)
+
+
+def test_everything_is_restored_after_a_failure() -> None:
+    held = lowering.lowerings[POW]
+    with pytest.raises(ZeroDivisionError), compiling(Session(load_profile())):
+        raise ZeroDivisionError
+    assert lowering.lowerings[POW] is held
+
+
+def test_there_is_no_session_outside_a_compilation() -> None:
+    with pytest.raises(RuntimeError, match="no compilation for spyre"):
+        current_session()
+
+
+def test_a_graph_is_the_devices_if_any_tensor_is(use: Any) -> None:
+    host, device = torch.ones(2), torch.ones(2).to("spyre")
+    graph = torch.fx.symbolic_trace(torch.nn.Identity())
+    assert not lives_on_device(graph, [host, 3])
+    assert lives_on_device(graph, [host, device])
+    assert lives_on_device(torch.nn.Linear(2, 2).to("spyre"), [host])
