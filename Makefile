@@ -9,7 +9,7 @@ setup:
 	@requirements/setup.sh
 
 run: setup
-	@.venv/bin/spyre-factory up --demo
+	@.venv/bin/spyre-factory up --workers 2 --sweep starter --top 12
 
 test: setup lint
 	@$(PY) -m pytest -n $(JOBS) --dist loadgroup -m "not long"

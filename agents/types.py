@@ -85,7 +85,7 @@ class PatternUse:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A failure, the patterns that could apply, and what was measured. `no_patch` says why none is needed or possible."""
+    """A failure, the patterns that could apply, what was measured; `no_patch` says why none is needed or possible."""
 
     failure: Failure
     patterns: tuple[PatternUse, ...] = ()

@@ -1,4 +1,4 @@
-"""All settings of the service: one typed class, prefix `SPYRE_FACTORY_`, read once. Nothing else reads the environment."""
+"""All settings of the service: one typed class, prefix `SPYRE_FACTORY_`, read once; nothing else reads them."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ Imports nothing, so that warning filters can name the classes without starting a
 from __future__ import annotations
 
 
-class Unsupported(RuntimeError):  # noqa: N818  (the real backend's name)
+class Unsupported(RuntimeError):
     """The device's compiler refuses an operation, a dtype or a layout (same name and text as the real one's)."""
 
     def __init__(self, thing: str) -> None:

@@ -51,14 +51,23 @@ def show(number: Number, as_json: Json = False) -> None:
         typer.echo(f"  {patch['pattern']} {patch['parameters']} by {patch.get('drafter')}")
 
 
-def export(number: Number, file: Annotated[Path, typer.Argument(help="Where to write the manifest.")]) -> None:
-    """Write an adapter's manifest to a file."""
+def export(
+    number: Number,
+    file: Annotated[Path, typer.Argument(help="Where to write the manifest.")],
+    bundled: Annotated[bool, typer.Option("--bundled", help="As an adapter that ships with the package.")] = False,
+) -> None:
+    """Write an adapter's manifest to a file. Its digest does not cover the origin, so a bundled copy keeps it."""
     import json
 
     from pipeline.errors import BadInput
+    from pipeline.review.models import SCRIPTED
 
-    text = json.dumps(_manifest(number), indent=2, ensure_ascii=False) + "\n"
+    manifest = _manifest(number)
+    origin = {"origin": "bundled"} if bundled else {}
+    text = json.dumps({**manifest, **origin}, indent=2, ensure_ascii=False) + "\n"
     with one_sentence():
+        if bundled and any(patch.get("model") == SCRIPTED for patch in manifest["patches"]):
+            raise BadInput(f"Adapter {number} was drafted by the scripted endpoint: it is a demonstration only.")
         try:
             file.write_text(text, encoding="utf-8")
         except OSError as error:

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import CheckpointProblem, EnvironmentProblem
+from pipeline.errors import BadInput, CheckpointProblem, EnvironmentProblem
 from pipeline.weights.children_env import children_env
 from pipeline.work.environment import environment_of
 from pipeline.work.process import run_child
@@ -63,6 +63,8 @@ def run_stage(stage: str, spec: dict[str, Any]) -> dict[str, Any]:
     if not out_path.exists():
         raise EnvironmentProblem(f"the {stage} stage left no answer: {ended.reason} {ended.stderr[-1500:]}")
     out: dict[str, Any] = json.loads(out_path.read_text())
+    if "error" in out:
+        raise BadInput(out["reason"])
     if out["outcome"] == "infra":
         raise EnvironmentProblem(out["reason"])
     if stage == "inspect" and out["outcome"] == "failed":

@@ -1,7 +1,8 @@
 """The stage child: `python -m pipeline.execution.child STAGE SPEC.json OUT.json`.
 
 Reads SPEC, does one stage of one subject, writes OUT. A fault of the model is a result (`failed` with its kind), a
-fault of ours is `infra`; anything else ends the process, and whoever started it stores a crash.
+fault of ours is `infra`, a name nobody knows `unknown`; anything else ends the process, and whoever started it stores
+a crash.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.types import Failure, FailureKind
-from pipeline.errors import CheckpointProblem, EnvironmentProblem
+from pipeline.errors import BadInput, CheckpointProblem, EnvironmentProblem
 
 
 def run_inspect(spec: dict[str, Any]) -> dict[str, Any]:
@@ -78,6 +79,8 @@ def run_stage(stage: str, spec: dict[str, Any]) -> dict[str, Any]:
         return STAGES[stage](spec)
     except CheckpointProblem as problem:
         return model_fault(problem)
+    except BadInput as problem:
+        return {"outcome": "unknown", "reason": str(problem), "error": problem.code}
     except EnvironmentProblem as problem:
         return {"outcome": "infra", "reason": str(problem)}
 

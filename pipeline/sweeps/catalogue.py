@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from sqlalchemy.orm import Session
 
 from pipeline.catalogue.entry import CatalogueEntry as Listed
 from pipeline.catalogue.entry import entry_from_dict
-from pipeline.catalogue.folder import materialise
 from pipeline.catalogue.service import catalogue_digest
 from pipeline.database.insert import insert_or_return
 from pipeline.database.unit_of_work import database_now
@@ -80,12 +78,3 @@ def ensure_checkpoint(session: Session, model: Model, entry: Listed) -> Checkpoi
 def entry_of(checkpoint: Checkpoint) -> Listed:
     """The catalogue row a checkpoint was made from."""
     return entry_from_dict({**checkpoint.facts, "config": checkpoint.config})
-
-
-def checkpoint_folder(entry: Listed, data_dir: Path) -> Path:
-    """The local folder of a checkpoint, written from its catalogue row if it is not there.
-
-    Raises `CheckpointProblem` for a row without a configuration, `EnvironmentProblem` if it cannot be written.
-    """
-    folder = data_dir / "checkpoints" / entry.model_id.replace("/", "--") / entry.identity
-    return folder if folder.is_dir() else materialise(entry, folder)

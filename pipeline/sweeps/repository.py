@@ -72,9 +72,10 @@ def sweeps_of_run(session: Session, run_id: int) -> list[int]:
 
 
 def link_run(session: Session, sweep_id: int, run: Run) -> None:
-    """Note that a sweep needs this run; `fresh` if its result is not there yet."""
-    key = {"sweep_id": sweep_id, "run_id": run.id}
-    insert_or_return(session, SweepRun, key, {"fresh": run.state != RunState.DONE})
+    """Note that a sweep needs this run; `fresh` if its result was not there when the sweep began."""
+    began = session.get_one(Sweep, sweep_id).created_at
+    fresh = run.state != RunState.DONE or run.finished_at is None or run.finished_at >= began
+    insert_or_return(session, SweepRun, {"sweep_id": sweep_id, "run_id": run.id}, {"fresh": fresh})
 
 
 def count_unfinished_runs(session: Session, sweep_id: int) -> int:

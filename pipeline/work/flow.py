@@ -47,8 +47,12 @@ PATCHABLE = frozenset(
 )
 """Kinds a patch may cure; the others are facts about the repository or the machine."""
 MAX_DRAFT_ROUNDS = 3
+DRAFTING_LATER = 1_000
+"""A sweep gives every model its verdict before it diagnoses and drafts for any: its places are below this."""
 STOCK_LATER = 5_000
 """What stock does is looked at for every model, but after what decides its verdict."""
+CHECKPOINT_DIR = "checkpoint_dir"
+"""Where inspection keeps the folder it found: it depends on the weights that were asked for."""
 STATUS_STAGES = (StageName.INSPECT, StageName.CAPTURE, StageName.EXECUTE)
 
 
@@ -163,6 +167,7 @@ def _remember(session: Session, run: Run, result: StageResult) -> None:
             setattr(checkpoint, name, result.extra[name])
     if result.extra.get("checkpoint_dir"):
         checkpoint.local_path = result.extra["checkpoint_dir"]
+        run.evidence = {**run.evidence, CHECKPOINT_DIR: result.extra["checkpoint_dir"]}
     if (
         run.stage == StageName.CAPTURE
         and checkpoint.config_digest
@@ -276,7 +281,8 @@ def _after_execute(session: Session, run: Run, ids: Sequence[int]) -> None:
 
 def _diagnose(session: Session, run: Run, checkpoint: Checkpoint, ids: Sequence[int]) -> None:
     if _patchable(run):
-        schedule(session, _like(run, StageName.DIAGNOSE, checkpoint, _adapter_of(session, run)), ids)
+        later = run.priority - DRAFTING_LATER
+        schedule(session, _like(run, StageName.DIAGNOSE, checkpoint, _adapter_of(session, run), priority=later), ids)
 
 
 def _after_diagnose(session: Session, run: Run, ids: Sequence[int]) -> None:
@@ -323,6 +329,15 @@ _AFTER: dict[StageName, Callable[[Session, Run, Sequence[int]], None]] = {
     StageName.DRAFT: _after_draft,
     StageName.VERIFY: _after_verify,
 }
+
+
+def folder_of(session: Session, run: Run) -> str | None:
+    """The local folder inspection found for this checkpoint and these weights; None if inspection is to find it."""
+    if run.stage == StageName.INSPECT:
+        return None
+    inspected = repository.inspection_of(session, run.checkpoint_id, run.profile, run.weights_mode)
+    found = inspected.evidence.get(CHECKPOINT_DIR) if inspected else None
+    return found or session.get_one(Checkpoint, run.checkpoint_id).local_path
 
 
 def diagnoses_for(session: Session, run: Run) -> list[DiagnosisRow]:

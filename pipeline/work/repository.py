@@ -19,7 +19,7 @@ from agents.types import canonical
 from pipeline.database.insert import Inserted, insert_or_return
 from pipeline.database.unit_of_work import database_now
 from pipeline.work.errors import LeaseLost
-from pipeline.work.models import DiagnosisRow, FailureRow, Outcome, Run, RunState
+from pipeline.work.models import DiagnosisRow, FailureRow, Outcome, Run, RunState, StageName
 from pipeline.work.results import REASON_LIMIT, StageResult, cut
 
 MAX_DELIVERIES = 3
@@ -313,6 +313,13 @@ def oldest_claimable_age_s(session: Session) -> float | None:
     now = database_now(session)
     oldest = session.scalar(select(func.min(Run.created_at)).where(*_claimable(now)))
     return None if oldest is None else (now - oldest).total_seconds()
+
+
+def inspection_of(session: Session, checkpoint_id: int, profile: str, weights_mode: str) -> Run | None:
+    """The newest finished inspection of a checkpoint for a profile and a weights mode."""
+    query = select(Run).where(Run.checkpoint_id == checkpoint_id, Run.profile == profile)
+    query = query.where(Run.weights_mode == weights_mode, Run.stage == StageName.INSPECT, Run.state == RunState.DONE)
+    return session.scalar(query.order_by(Run.finished_at.desc()).limit(1))
 
 
 def runs_of_checkpoint(session: Session, checkpoint_id: int, profile: str) -> list[Run]:

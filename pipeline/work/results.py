@@ -8,6 +8,8 @@ from typing import Any
 from pipeline.work.models import Outcome
 
 REASON_LIMIT = 4_000
+FULL_DEPTH = "full"
+"""A child may say so; stored is only what falls short of it ("2 of 36")."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ def result_from_out(data: dict[str, Any]) -> StageResult:
         outcome = Outcome(data.get("outcome", ""))
     except ValueError:
         outcome, reason = Outcome.INFRA, f"the stage gave the outcome {data.get('outcome')!r}"
+    if known.get("depth") == FULL_DEPTH:
+        del known["depth"]
     kind = known.pop("kind", None) or next((str(f["kind"]) for f in known.get("failures", ()) if f.get("kind")), None)
     return StageResult(outcome, reason, kind if outcome is Outcome.FAILED else None, extra=extra, **known)
 

@@ -53,7 +53,7 @@ def job_of(session: Session, run_id: int, settings: Settings) -> Job:
         **(_draft_part(session, run, checkpoint, settings) if run.stage == StageName.DRAFT else {}),
     }
     stage = StageName(run.stage)
-    return Job(stage, spec, entry_of(checkpoint), checkpoint.local_path, run.request_id, run.environment)
+    return Job(stage, spec, entry_of(checkpoint), flow.folder_of(session, run), run.request_id, run.environment)
 
 
 def _draft_part(session: Session, run: Run, checkpoint: Checkpoint, settings: Settings) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from pipeline.database.facts import QUEUE_PAUSED, get_fact
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import CheckpointProblem, FactoryError
 from pipeline.settings import Settings, get_settings
-from pipeline.sweeps.catalogue import checkpoint_folder
 from pipeline.work import flow, repository
 from pipeline.work.environment import environment_of
 from pipeline.work.errors import LeaseLost
@@ -124,9 +123,13 @@ def _run_job(lease: Lease, job: Job, settings: Settings) -> StageResult:
 
 
 def _run_in(workdir: Path, lease: Lease, job: Job, settings: Settings) -> tuple[ChildResult, Path]:
-    folder = job.local_path or str(checkpoint_folder(job.entry, settings.data_dir))
     spec, out = workdir / "spec.json", workdir / "out.json"
-    document = {**job.spec, "checkpoint_dir": folder, "workdir": str(workdir), "data_dir": str(settings.data_dir)}
+    document = {
+        **job.spec,
+        "checkpoint_dir": job.local_path,
+        "workdir": str(workdir),
+        "data_dir": str(settings.data_dir),
+    }
     spec.write_text(json.dumps(document))
     stage = STAGES[job.stage]
     child = run_child(

@@ -51,6 +51,13 @@ def read(t: torch.Tensor, width: int = 0) -> torch.Tensor:
     return borders.default_reading(flat, width) if width and ext.layout_tag(t) == borders.BROADCAST else flat
 
 
+def matrix(t: torch.Tensor, width: int, size: Sequence[int], stride: Sequence[int], offset: int) -> torch.Tensor:
+    """A transposed view of a graph input's values; of a weight, a contiguous copy is kept, which multiplies faster."""
+    if type(t) is not torch.nn.Parameter or t.dtype not in HALF:
+        return torch.as_strided(read(t, width), size, stride, offset)
+    return cached_weight(t, lambda w: torch.as_strided(_decoded(w), size, stride, offset).contiguous(), (size, stride))
+
+
 def write(t: torch.Tensor, flat: torch.Tensor, tag: int = 0) -> None:
     """Store `flat` into the device tensor `t` (same storage order), DL16 encoded; int64 keeps 32 bits."""
     target = _flat(ext.cpu_alias(t))
@@ -169,9 +176,8 @@ def layer_norm(
     if form == "two_pass" or not half:
         result = torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias, eps)
         return round_dl16_(result) if half else result
-    total = sum_by(policy, chunk)
-    scale = 1.0 / x.shape[-1]
-    mean, square = r(total(x, 1) * scale), r(total(x * x, 1) * scale)
+    total = sum_by(policy, chunk)(torch.stack([x, x * x]), 1)
+    mean, square = r(total * (1.0 / x.shape[-1]))
     deviation = r(torch.rsqrt(square - mean * mean + eps))
     normal = (x - mean) * deviation
     normal = normal * weight if weight is not None else normal
@@ -232,3 +238,10 @@ def fallback(operation: Any) -> Callable[..., Any]:
     from sim_backend.device.naming import user_op
 
     return lambda *args, **kwargs: run_on_cpu(user_op(operation), operation, args, kwargs)
+
+
+def compute(operation: Any) -> Callable[..., Any]:
+    """`operation` on the ideal device, which has every operation."""
+    from sim_backend.device.compute import compute as on_device
+
+    return lambda *args, **kwargs: on_device(operation, args, kwargs)

@@ -160,7 +160,11 @@ def _operand(kernel: KernelSource, rules: NodeRules, operand: Any, node: Node | 
     lane = lane_of_view(size, stride, facts.offset + offset, facts.size, facts.stride, eps)
     rules.access(operand.get_name(), lane, layout.dtype, is_store=False, operand=node)
     region = f"{tuple(size)}, {tuple(stride)}, {facts.offset + offset}"
-    if facts.root in V.graph.graph_inputs and facts.root not in kernel.written and stride != sorted(stride, reverse=True):
+    if (
+        facts.root in V.graph.graph_inputs
+        and facts.root not in kernel.written
+        and stride != sorted(stride, reverse=True)
+    ):
         return f"rt.matrix({kernel.parameter(facts.root)}, {facts.row}, {region})"
     return f"torch.as_strided({kernel.flat(facts.root)}, {region})"
 

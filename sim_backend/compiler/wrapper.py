@@ -33,19 +33,24 @@ class SpyreWrapperCodegen(PythonWrapperCodegen):
     def generate_fallback_kernel(self, node: ir.FallbackKernel) -> None:
         """An operation on the CPU between two kernels, counted at every call."""
         kernel = node.python_kernel_name
-        if kernel and not kernel.startswith("rt.fallback(") and _touches_device(node):
-            self._account(node)
-            node.python_kernel_name = f"rt.fallback({kernel})"
+        if kernel and not kernel.startswith("rt.") and _touches_device(node):
+            node.python_kernel_name = f"rt.{self._way_of(node)}({kernel})"
         super().generate_fallback_kernel(node)
 
-    def _account(self, node: ir.FallbackKernel) -> None:
-        """A fallback the table lists is counted; any other outside a short list is refused, never silent."""
+    def _way_of(self, node: ir.FallbackKernel) -> str:
+        """ "fallback" for what the table lists, "compute" on the ideal device.
+
+        Any other operation outside a short list is refused: it would run on the CPU in silence.
+        """
         session, name, origin = current_session(), str(node.op_overload), origin_of(node.fx_node)
         profile = session.profile
-        if profile.cell(name, "compiled") == "F" or profile.cell(origin.op, "compiled") == "F" or profile.ideal:
+        if profile.ideal:
+            return "compute"
+        if "F" in (profile.cell(name, "compiled"), profile.cell(origin.op, "compiled")):
             session.fallbacks.append(origin)
         elif split_op(name)[0] not in profile.content["allowed_fallbacks"]:
             session.refuse(Refusal("unsupported_op", name, origin))
+        return "fallback"
 
     def generate(self, is_inference: bool) -> Any:
         """The module's source. Its audit is registered when the module is loaded, cache hit or not."""

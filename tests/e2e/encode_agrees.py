@@ -24,7 +24,7 @@ def main(folder: str, manifest: str) -> None:
     adapted = SentenceTransformer(folder, backend="spyre", model_kwargs={"spyre_manifest": manifest})
     ours = adapted.encode(sentences, convert_to_tensor=True).cpu()
     assert ours.shape == stock.shape == (50, stock.shape[1])
-    print(float(torch.nn.functional.cosine_similarity(ours, stock.cpu()).min()))
+    sys.stdout.write(f"{float(torch.nn.functional.cosine_similarity(ours, stock.cpu()).min())}\n")
 
 
 if __name__ == "__main__":

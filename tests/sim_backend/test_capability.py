@@ -18,6 +18,15 @@ MINILM = {"hidden_size": 384, "num_attention_heads": 12, "intermediate_size": 15
 TINY = {"hidden_size": 128, "num_attention_heads": 2, "intermediate_size": 512, "num_hidden_layers": 2}
 
 
+@pytest.fixture(autouse=True, scope="module")
+def inductor_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Generated modules go to a folder of this test run."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.mktemp("inductor")))
+    yield
+    patch.undo()
+
+
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
     """Dynamo starts empty."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from agents.types import FailureKind
 from pipeline.diagnosis.classify import Raised, classify
 

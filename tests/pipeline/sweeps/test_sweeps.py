@@ -169,6 +169,48 @@ def test_a_result_that_cannot_be_stored_is_our_fault(
         assert "could not be stored" in run.reason
 
 
+def test_what_ran_while_the_sweep_waited_counts_as_executed(database: str, sweep_of: Start, drain: Drain) -> None:
+    sweep_of("a/stock-one")
+    second = sweep_of("a/stock-one")
+    drain()
+    assert report_of(second)["executed"] == 1
+    assert report_of(sweep_of("a/stock-one"))["executed"] == 0
+
+
+def test_inspection_finds_the_folder_and_later_stages_get_it(
+    database: str, sweep_of: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pipeline.settings import get_settings
+    from pipeline.work import worker
+    from pipeline.work.results import result_from_out
+    from pipeline.work.specs import job_of
+
+    sweep_of("a/stock-one")
+    with reading() as session:
+        job = job_of(session, 1, get_settings())
+    assert job.local_path is None
+    found = result_from_out({"outcome": "passed", "checkpoint_dir": "/found/here"})
+    monkeypatch.setattr(worker, "_run", lambda *_: (found, {}))
+    assert worker.work_on(1)
+    with reading() as session:
+        job = job_of(session, 2, get_settings())
+    assert job.local_path == "/found/here"
+
+
+@pytest.mark.parametrize(("said", "stored"), [("full", None), ("2 of 36", "2 of 36"), (None, None)])
+def test_only_what_falls_short_of_full_depth_is_stored(said: str | None, stored: str | None) -> None:
+    from pipeline.work.results import result_from_out
+
+    assert result_from_out({"outcome": "passed", "depth": said}).depth == stored
+
+
+def test_an_out_document_without_a_legal_outcome_is_our_fault() -> None:
+    from pipeline.work.results import result_from_out
+
+    assert result_from_out({"outcome": "great"}).outcome == "infra"
+    assert result_from_out({}).outcome == "infra"
+
+
 def test_dropped_models_keep_their_row_and_reason(database: str, entry: Callable, drain: Drain) -> None:
     from pipeline.sweeps.service import start_sweep
 

@@ -129,6 +129,17 @@ def test_export_writes_the_manifest(
     assert "Cannot write" in cli("adapters", "export", "1", str(tmp_path / "no" / "x.json"), status=1)
 
 
+def test_a_scripted_adapter_is_never_exported_as_bundled(
+    cli: Cli, database: str, sweep_of: Callable[..., int], drain: Drain, tmp_path: Path
+) -> None:
+    sweep_of("a/scripted-one")
+    drain()
+    cli("review", "approve", "1", "--seen", cli.json("review", "list")["candidates"][0]["seen"])
+    target = tmp_path / "manifest.json"
+    assert "demonstration" in cli("adapters", "export", "1", str(target), "--bundled", status=1)
+    assert not target.exists()
+
+
 @pytest.mark.parametrize("what", ["reject", "changes"])
 def test_candidates_are_sent_away_with_a_reason(
     what: str, cli: Cli, database: str, sweep_of: Callable[..., int], drain: Drain
