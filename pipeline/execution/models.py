@@ -7,7 +7,7 @@ from typing import Any
 
 
 def build_meta(folder: Path) -> Any:
-    """The stock model on the meta device, eval, scaled-dot-product attention; nothing is allocated.
+    """The stock model on the meta device, eval, with the attention its class prefers; nothing is allocated.
 
     Raises CheckpointProblem (`malformed`, `unknown_architecture`).
     """
@@ -16,7 +16,7 @@ def build_meta(folder: Path) -> Any:
     from pipeline.weights.synthetic.build import build_stock, load_config
 
     with torch.device("meta"):
-        return build_stock(_for_execution(load_config(folder)))
+        return build_stock(_without_cache(load_config(folder)))
 
 
 def load_weights(folder: Path) -> Any:
@@ -30,7 +30,7 @@ def load_weights(folder: Path) -> Any:
     from pipeline.errors import CheckpointProblem
     from pipeline.weights.synthetic.build import load_config
 
-    config = _for_execution(load_config(folder))
+    config = _without_cache(load_config(folder))
     auto = AutoModelForTextEncoding if getattr(config, "is_encoder_decoder", False) else AutoModel
     try:
         model = auto.from_pretrained(
@@ -41,8 +41,7 @@ def load_weights(folder: Path) -> Any:
     return model.eval()
 
 
-def _for_execution(config: Any) -> Any:
-    config._attn_implementation = "sdpa"
+def _without_cache(config: Any) -> Any:
     if hasattr(config, "use_cache"):
         config.use_cache = False
     return config
