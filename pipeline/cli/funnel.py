@@ -37,7 +37,7 @@ def with_adapter(row: dict[str, Any]) -> str:
         return f"waits for your review (candidate {row['waiting_candidate']})"
     if row["outcome"] == "passed":
         cosine = row.get("worst_token_cosine")
-        measured = f", lowest token cosine {cosine:.4f}" if cosine is not None else ""
+        measured = f", lowest token cosine {cosine:.5f}" if cosine is not None else ""
         depth = f", depth {row['depth']}" if row["depth"] else ""
         return f"passed{'' if row['adapter'] else ' as it is'}{measured}{depth}"
     return cut(f"{row['outcome']}: {row['reason']}", 90)

@@ -173,9 +173,10 @@ def widen(value: Any) -> Any:
 
 
 def compare_step(step: Step, change: Callable[[torch.Tensor], torch.Tensor] | None = None) -> Difference | None:
-    """Run one operation alone on the device and on the CPU; None if it yields no float tensor.
+    """Run one operation alone on the device and on the CPU; None if it yields no float tensor or is refused.
 
-    `change` maps each tensor operand first (for example to a contiguous copy). Raises what the device raises.
+    `change` maps each tensor operand first (for example to a contiguous copy). A refusal is no silent defect: the
+    capability report names it.
     """
     leaves, spec = pytree.tree_flatten((step.args, step.kwargs))
     leaves = [narrow(v) for v in leaves]
@@ -194,7 +195,10 @@ def compare_step(step: Step, change: Callable[[torch.Tensor], torch.Tensor] | No
 
     torch._dynamo.reset()
     compiled = torch.compile(alone, fullgraph=True, dynamic=False)
-    got = compiled(*[leaves[i].to(DEVICE) for i in positions])
+    try:
+        got = compiled(*[leaves[i].to(DEVICE) for i in positions])
+    except RuntimeError:
+        return None
     return difference(got.cpu().float(), expected)
 
 
@@ -264,18 +268,14 @@ def failure(step: Step, cause: str, found: Difference) -> Failure:
 
 
 def wrong_border(first: BlockCall, second: BlockCall) -> Failure | None:
-    """Whether the second block reads the first one's output wrongly when it is handed over on the device."""
-    torch._dynamo.reset()
-    blocks = [_on_device(call.block) for call in (first, second)]
-    args, kwargs = _to_device((first.args, first.kwargs))
-    with torch.no_grad():
-        handed = _tensor(blocks[0](*args, **kwargs))
-        anew = handed.cpu().to(DEVICE)
-        rest_args, rest_kwargs = _to_device(
-            (second.args[1:], {k: v for k, v in second.kwargs.items() if k != "hidden_states"})
-        )
-        direct = _tensor(blocks[1](handed, *rest_args, **rest_kwargs)).cpu().float()
-        fresh = _tensor(blocks[1](anew, *rest_args, **rest_kwargs)).cpu().float()
+    """Whether the second block reads the first one's output wrongly when it is handed over on the device.
+
+    None if it does not, or if the device refuses the blocks: then nothing can be handed over.
+    """
+    try:
+        handed, direct, fresh = _handed_over(first, second)
+    except RuntimeError:
+        return None
     found = difference(direct, fresh)
     if not found.wrong:
         return None
@@ -290,6 +290,19 @@ def wrong_border(first: BlockCall, second: BlockCall) -> Failure | None:
         scalars=("border",),
         dtype_run="float16",
     )
+
+
+def _handed_over(first: BlockCall, second: BlockCall) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The first block's output on the device, and the second's on the host: from it as it is, and from a fresh copy."""
+    torch._dynamo.reset()
+    blocks = [_on_device(call.block) for call in (first, second)]
+    args, kwargs = _to_device((first.args, first.kwargs))
+    rest = _to_device((second.args[1:], {k: v for k, v in second.kwargs.items() if k != "hidden_states"}))
+    with torch.no_grad():
+        handed = _tensor(blocks[0](*args, **kwargs))
+        anew = handed.cpu().to(DEVICE)
+        direct, fresh = (_tensor(blocks[1](x, *rest[0], **rest[1])).cpu().float() for x in (handed, anew))
+    return handed, direct, fresh
 
 
 def _on_device(block: torch.nn.Module) -> Callable[..., Any]:
