@@ -12,10 +12,10 @@ run: setup
 	@.venv/bin/spyre-factory up --workers 2 --sweep starter --top 12
 
 test: setup lint
-	@$(PY) -m pytest -n $(JOBS) --dist loadgroup -m "not long"
+	@$(PY) -m pytest -n $(JOBS) --dist worksteal -m "not long"
 
 test-long: setup
-	@$(PY) -m pytest -n $(JOBS) --dist loadgroup -m long
+	@$(PY) -m pytest -n $(JOBS) --dist worksteal -m long
 
 lint: setup
 	@$(PY) -m ruff check .

@@ -38,3 +38,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         if item.get_closest_marker(marker) and not find():
             message = f"{name} is not installed"
             (pytest.fail if SKIPS_FORBIDDEN else pytest.skip)(message)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest tests begin first, whatever the random order says, so that no worker ends with them alone."""
+    items.sort(key=lambda item: "e2e" not in item.path.parts)

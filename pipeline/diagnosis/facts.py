@@ -13,11 +13,19 @@ ELEMENTWISE_CODE = ("transformers.activations", "torch.nn.modules.activation")
 
 def model_facts(model: Any) -> Facts:
     """Facts of a transformers model, on any device; no weight is read."""
+    from adapters.structure import counts_positions_by_id, is_causal
+
     config = model.config.get_text_config()
     heads = getattr(config, "num_attention_heads", None)
     width = getattr(config, "hidden_size", None)
     head_dim = getattr(config, "head_dim", None) or (width // heads if heads and width else None)
-    return Facts(head_dim, bool(getattr(config, "is_causal", False)), elementwise_modules(model))
+    return Facts(
+        head_dim=head_dim,
+        causal=is_causal(model),
+        relative_bias=any(path.endswith("relative_attention_bias") for path, _ in model.named_modules()),
+        counted_positions=counts_positions_by_id(model),
+        elementwise=elementwise_modules(model),
+    )
 
 
 def elementwise_modules(model: Any) -> dict[str, str]:

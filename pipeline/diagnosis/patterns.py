@@ -18,10 +18,16 @@ STICK = 64
 
 @dataclass(frozen=True)
 class Facts:
-    """Structural facts of the model: size of its attention heads, and the class of each element-wise module by path."""
+    """Structural facts of the model: size of its attention heads, and the class of each element-wise module by path.
+
+    `relative_bias` says that a table of biases by distance is added to the scores, `counted_positions` that positions
+    are counted over ids that are not padding.
+    """
 
     head_dim: int | None = None
     causal: bool = False
+    relative_bias: bool = False
+    counted_positions: bool = False
     elementwise: dict[str, str] = field(default_factory=dict)
 
 
@@ -57,8 +63,22 @@ def from_masks(failure: Failure) -> bool:
 
 def needs_narrow_dtype(failure: Failure) -> bool:
     """True where an operation refuses fp32 operands."""
-    refused = failure.kind is FailureKind.UNSUPPORTED_DTYPE and "float32" in failure.dtypes
+    refused = failure.kind in (FailureKind.UNSUPPORTED_DTYPE, FailureKind.LAYOUT) and "float32" in failure.dtypes
+    if failure.kind is FailureKind.LAYOUT and "IEEE_FP32" not in failure.message:
+        return False
     return refused and failure.dtype_run == "float32" and not from_pooling(failure)
+
+
+def makes_relative_bias(failure: Failure, facts: Facts) -> bool:
+    """True for the integer arithmetic, outside the blocks, that turns distances into rows of the bias table."""
+    inside = failure.place == "outside" and failure.module.split(".")[-1] == "encoder"
+    return facts.relative_bias and inside and failure.kind in REFUSED_OR_MOVED
+
+
+def counts_positions(failure: Failure, facts: Facts) -> bool:
+    """True for the operations that count positions over ids."""
+    inside = failure.place == "outside" and "embeddings" in failure.module.split(".")
+    return facts.counted_positions and inside and failure.kind in REFUSED_OR_MOVED
 
 
 def splits_stick(failure: Failure, facts: Facts) -> bool:
@@ -93,6 +113,8 @@ def module_class(failure: Failure, facts: Facts) -> str | None:
     return facts.elementwise[max(paths, key=len)] if paths else None
 
 
+REFUSED_OR_MOVED = frozenset({FailureKind.UNSUPPORTED_OP, FailureKind.UNSUPPORTED_DTYPE, FailureKind.CPU_FALLBACK})
+
 ROWS: tuple[Row, ...] = (
     Row(lambda f, _: needs_narrow_dtype(f), constant("P56", dtype="float16")),
     Row(
@@ -102,6 +124,8 @@ ROWS: tuple[Row, ...] = (
         ),
     ),
     Row(lambda f, _: from_masks(f) and not from_pooling(f), constant("P40", fill="finfo_min_half")),
+    Row(makes_relative_bias, constant("P47", placement="host")),
+    Row(counts_positions, constant("P32", placement="host")),
     Row(lambda f, _: from_pooling(f), constant("P80", placement="host")),
     Row(in_elementwise_module, lambda f, facts: PatternUse("P01", {"module_class": module_class(f, facts)})),
     Row(is_wrong("scaled_dot_product_attention", "layout"), constant("P54")),

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
-from agents.types import Diagnosis, Failure, FailureKind
+from agents.types import Diagnosis, Failure, FailureKind, PatternUse
 from pipeline.diagnosis.patterns import Facts, patterns_for
 
 
@@ -21,6 +20,15 @@ def failures_of(reports: Iterable[dict[str, Any]]) -> list[Failure]:
         for item in report["failures"]:
             failure = failure_from_report(item, report["dtype"])
             merged.setdefault(cause(failure), failure)
+    return list(merged.values())
+
+
+def fallbacks_of(report: dict[str, Any]) -> list[Failure]:
+    """The CPU fallbacks of one report as failures: right values, but the graph did not stay on the device."""
+    merged: dict[tuple[str, str, str, str], Failure] = {}
+    for item in report["fallbacks"]:
+        failure = failure_from_report({**item, "kind": FailureKind.CPU_FALLBACK}, report["dtype"])
+        merged.setdefault(cause(failure), failure)
     return list(merged.values())
 
 
@@ -52,5 +60,14 @@ def cause(failure: Failure) -> tuple[str, str, str, str]:
 
 
 def diagnose_failures(failures: Iterable[Failure], facts: Facts) -> list[Diagnosis]:
-    """One diagnosis per failure, with the patterns of the table that fit it and the model's structure."""
-    return [Diagnosis(replace(f), patterns_for(f, facts)) for f in failures]
+    """One diagnosis per failure, with the patterns of the table that fit it and the model's structure.
+
+    A fallback that no pattern removes is not asked to be patched: it costs a transfer, its values are right.
+    """
+    return [diagnose_one(f, patterns_for(f, facts)) for f in failures]
+
+
+def diagnose_one(failure: Failure, patterns: tuple[PatternUse, ...]) -> Diagnosis:
+    """The diagnosis of one failure."""
+    harmless = failure.kind is FailureKind.CPU_FALLBACK and not patterns
+    return Diagnosis(failure, patterns, no_patch="falls back to the CPU with right values" if harmless else None)

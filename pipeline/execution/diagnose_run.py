@@ -23,7 +23,7 @@ from agents.types import Diagnosis, Failure
 from pipeline.diagnosis import probe
 from pipeline.diagnosis.facts import model_facts
 from pipeline.diagnosis.patterns import STICK
-from pipeline.diagnosis.service import diagnose_failures, failures_of, predictions_of
+from pipeline.diagnosis.service import diagnose_failures, failures_of, fallbacks_of, predictions_of
 from pipeline.execution.capture import BATCH, LENGTH, stock_reports
 from pipeline.execution.models import load_weights
 from pipeline.execution.subject import Subject, subject_from_spec
@@ -35,7 +35,7 @@ def diagnose(subject: Subject, weights: Path) -> dict[str, Any]:
     reports = stock_reports(subject)
     model = load_weights(weights)
     facts = model_facts(model)
-    raised = diagnose_failures(failures_of(reports), facts)
+    raised = diagnose_failures([*failures_of(reports), *fallbacks_of(reports[-1])], facts)
     silent = diagnose_failures(silent_failures(model, raised), facts)
     return {
         "diagnoses": [asdict(d) for d in [*raised, *silent]],
@@ -61,7 +61,7 @@ def silent_failures(model: Any, raised: list[Diagnosis]) -> list[Failure]:
     return [*found, *([border] if border else [])]
 
 
-CURES_ON_CPU = frozenset({"P20", "P40"})
+CURES_ON_CPU = frozenset({"P20", "P32", "P40", "P47"})
 """Patterns that change what a block computes with; the others act on placement, dtype or layout only."""
 
 

@@ -83,7 +83,6 @@ def encode_agrees(manifest: Path) -> float:
 
 @pytest.mark.sandbox
 @pytest.mark.timeout(1800)
-@pytest.mark.xdist_group("loop")
 def test_a_failing_model_becomes_a_reviewed_adapter(tmp_path: Path) -> None:
     with LocalHub(hub_models()) as hub, serve() as endpoint:
         settings = {

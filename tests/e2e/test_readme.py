@@ -46,7 +46,6 @@ def test_the_first_block_is_the_two_commands_of_the_makefile() -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.xdist_group("loop")
 def test_the_check_block_passes_with_the_bundled_adapter(tmp_path: Path) -> None:
     printed = shell(block("sh", "spyre-factory check"), environment(tmp_path))
     assert "passed" in printed
@@ -54,7 +53,6 @@ def test_the_check_block_passes_with_the_bundled_adapter(tmp_path: Path) -> None
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.xdist_group("loop")
 def test_the_encode_block_prints_the_shape_of_two_embeddings(tmp_path: Path) -> None:
     script = tmp_path / "snippet.py"
     script.write_text(block("python", "encode"))
@@ -62,7 +60,6 @@ def test_the_encode_block_prints_the_shape_of_two_embeddings(tmp_path: Path) -> 
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.xdist_group("loop")
 def test_make_run_serves_answers_the_curl_block_and_ends_on_ctrl_c(tmp_path: Path) -> None:
     port = free_port()
     env = environment(tmp_path, SPYRE_FACTORY_PORT=str(port))

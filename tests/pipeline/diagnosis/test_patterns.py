@@ -8,6 +8,7 @@ import re
 from agents.types import Failure, FailureKind
 from pipeline.diagnosis import patterns
 from pipeline.diagnosis.patterns import Facts, patterns_for
+from pipeline.diagnosis.service import diagnose_failures
 
 
 def failure(kind: str, op: str = "aten.view.default", **more: object) -> Failure:
@@ -67,3 +68,24 @@ def test_power_in_an_activation_names_the_class_to_replace() -> None:
 def test_the_table_names_no_model_type_and_no_erratum() -> None:
     source = inspect.getsource(patterns)
     assert not re.search(r"bert|gpt|qwen|gemma|\bE-\d\d", source, re.IGNORECASE)
+
+
+def test_relative_bias_and_counted_positions_move_to_the_host_where_the_model_has_them() -> None:
+    bias = failure("unsupported_dtype", "aten.neg.default", module="model.encoder", place="outside", dtypes=("int64",))
+    assert ids(bias, Facts(64, relative_bias=True)) == ["P47"]
+    assert ids(bias, Facts(64)) == []
+    counting = failure("cpu_fallback", "aten.cumsum.default", module="model.embeddings", place="outside")
+    assert ids(counting, Facts(64, counted_positions=True)) == ["P32"]
+    assert ids(counting, Facts(64)) == []
+
+
+def test_an_fp32_restickify_asks_for_a_narrow_dtype() -> None:
+    found = failure("layout", "aten.clone.default", dtypes=("float32",), dtype_run="float32",
+                    message="Spyre backend does not support: ReStickifyOpHBM on DataFormats.IEEE_FP32")  # fmt: skip
+    assert ids(found, Facts(64)) == ["P56"]
+
+
+def test_a_fallback_that_no_pattern_removes_is_not_asked_to_be_patched() -> None:
+    harmless = failure("cpu_fallback", "aten.arange.default", place="outside")
+    assert diagnose_failures([harmless], Facts(64))[0].no_patch
+    assert diagnose_failures([failure("unsupported_op")], Facts(64))[0].no_patch is None
