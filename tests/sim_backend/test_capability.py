@@ -27,14 +27,6 @@ def inductor_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     patch.undo()
 
 
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    """Dynamo starts empty."""
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
-
-
 def bert(**options: Any) -> BertModel:
     with torch.device("meta"):
         return BertModel(BertConfig(**{**MINILM, "vocab_size": 1000, **options})).eval()

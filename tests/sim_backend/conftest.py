@@ -1,4 +1,4 @@
-"""Compiled code on the device under a chosen profile, each test with empty Dynamo caches and its own Inductor cache."""
+"""The device starts with the default profile before any test chooses another for the compiler; Dynamo starts empty."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-import sim_backend  # noqa: F401 registers the device
+from sim_backend.device import start
 from sim_backend.profiles import Profile, load_profile, process
 
 
@@ -21,6 +21,12 @@ def inductor_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(folder))
     yield folder
     patch.undo()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def device() -> None:
+    """The eager path takes its profile when the device starts: not the one a test has chosen by then."""
+    start()
 
 
 @pytest.fixture(autouse=True)
