@@ -12,10 +12,11 @@ from pipeline.diagnosis.patterns import Facts, patterns_for
 def failures_of(reports: Iterable[dict[str, Any]]) -> list[Failure]:
     """The failures of several capability reports (one per dtype run), equal causes merged.
 
-    A cause is (kind, op, source line, module path). What the first report already named is not repeated by the next;
-    the fp16 report adds what the checkpoint's own dtype hides.
+    A cause is (kind, op, source line, module path, what is refused): one operation can be refused for its dtype in one
+    run and for its mask in the next. What the first report already named is not repeated; the fp16 report adds what the
+    checkpoint's own dtype hides.
     """
-    merged: dict[tuple[str, str, str, str], Failure] = {}
+    merged: dict[tuple[str, ...], Failure] = {}
     for report in reports:
         for item in report["failures"]:
             failure = failure_from_report(item, report["dtype"])
@@ -25,7 +26,7 @@ def failures_of(reports: Iterable[dict[str, Any]]) -> list[Failure]:
 
 def fallbacks_of(report: dict[str, Any]) -> list[Failure]:
     """The CPU fallbacks of one report as failures: right values, but the graph did not stay on the device."""
-    merged: dict[tuple[str, str, str, str], Failure] = {}
+    merged: dict[tuple[str, ...], Failure] = {}
     for item in report["fallbacks"]:
         failure = failure_from_report({**item, "kind": FailureKind.CPU_FALLBACK}, report["dtype"])
         merged.setdefault(cause(failure), failure)
@@ -54,9 +55,9 @@ def failure_from_report(item: dict[str, Any], dtype: str) -> Failure:
     )
 
 
-def cause(failure: Failure) -> tuple[str, str, str, str]:
+def cause(failure: Failure) -> tuple[str, ...]:
     """What makes two failures the same cause."""
-    return failure.kind, failure.op, failure.source, failure.module
+    return failure.kind, failure.op, failure.source, failure.module, failure.message
 
 
 def diagnose_failures(failures: Iterable[Failure], facts: Facts) -> list[Diagnosis]:
