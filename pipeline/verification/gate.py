@@ -25,14 +25,14 @@ from pipeline.verification.measurements import (
     Weights,
 )
 
-GATE_VERSION = "gate-1"
+GATE_VERSION = "gate-2"
 
 THRESHOLDS = MappingProxyType(
     {
         "device_token_cosine": 0.99,  # lowest token cosine over pooled tokens, device against fp32 CPU
         "cpu_token_cosine": 0.999,  # the same, patched model on the CPU
         "company_token_cosine": 0.99,  # alone against batched, on the device
-        "norm_tolerance": 0.02,  # token norm ratio within 1 +- this
+        "norm_tolerance": 0.02,  # norm ratio of each text's tokens within 1 +- this
         "pooled_cosine": 0.999,
         "centred_pooled_cosine": 0.99,
         "spearman": 0.995,  # ranking of probe pairs, real weights only
@@ -224,7 +224,7 @@ def _case_findings(case: CaseMeasurement, limits: Limits) -> Iterator[Finding]:
 
 def _norm_findings(case: CaseMeasurement, tolerance: float) -> Iterator[Finding]:
     if not (case.norm_low >= 1 - tolerance and case.norm_high <= 1 + tolerance):
-        text = f"token norms are {case.norm_low:.4f} to {case.norm_high:.4f} of the reference's in {case.name}"
+        text = f"norms of texts are {case.norm_low:.4f} to {case.norm_high:.4f} of the reference's in {case.name}"
         yield Finding(case.name, "norm_ratio", Outcome.FAILED, text)
 
 

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 
 class NormRange(NamedTuple):
-    """Lowest and highest ratio of token norms, candidate over reference; 1 is perfect."""
+    """Lowest and highest ratio of a text's norm, candidate over reference; 1 is perfect."""
 
     low: float
     high: float
@@ -47,11 +47,21 @@ def _least(values: Tensor) -> float:
 
 
 def norm_range(candidate: Tensor, reference: Tensor, mask: Tensor) -> NormRange:
-    """Extremes of |candidate token| / |reference token| over unmasked tokens."""
-    ratio = real_tokens(candidate, mask).norm(dim=-1) / real_tokens(reference, mask).norm(dim=-1)
+    """Extremes over texts of |candidate| / |reference|, each the norm over all unmasked values of one text.
+
+    Scale is a property of a text's output: the cosine, which is blind to it, is taken token by token. The norm of one
+    token is no measure of it at 16 bits: on the real MiniLM an ideal DL16 device leaves 0.986 on single tokens.
+    """
+    ratio = text_norms(candidate, mask) / text_norms(reference, mask)
     if bool(ratio.isnan().any()):
         return NormRange(float("nan"), float("nan"))
     return NormRange(float(ratio.min()), float(ratio.max()))
+
+
+def text_norms(tokens: Tensor, mask: Tensor) -> Tensor:
+    """The norm over all unmasked values of each text, (batch,) fp64."""
+    kept = torch.where(mask.bool().unsqueeze(-1), tokens.double(), 0.0)
+    return kept.flatten(1).norm(dim=1)
 
 
 def all_finite(tokens: Tensor, mask: Tensor) -> bool:

@@ -59,6 +59,18 @@ def test_scale_shows_in_the_norm_only(reference: torch.Tensor) -> None:
     assert measures.norm_range(1.1 * reference, reference, MASK) == pytest.approx((1.1, 1.1))
 
 
+def test_the_norm_is_that_of_a_whole_text(reference: torch.Tensor) -> None:
+    louder = reference.clone()
+    louder[1] *= 1.1
+    low, high = measures.norm_range(louder, reference, MASK)
+    assert (low, high) == pytest.approx((1, 1.1))
+
+
+def test_padding_does_not_count_in_the_norm(reference: torch.Tensor) -> None:
+    other = torch.where(MASK.bool().unsqueeze(-1), reference, 1e6)
+    assert measures.norm_range(other, reference, MASK) == pytest.approx((1, 1))
+
+
 def test_zeros_have_cosine_zero(reference: torch.Tensor) -> None:
     assert measures.lowest_token_cosine(torch.zeros_like(reference), reference, MASK) == 0
 

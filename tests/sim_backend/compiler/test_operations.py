@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -94,7 +96,6 @@ FALLS_BACK: dict[str, Callable[..., torch.Tensor]] = {
     "aten.sin.default": torch.sin,
     "aten.cos.default": torch.cos,
     "aten.cumsum.default": lambda a: a.cumsum(-1),
-    "aten.tril.default": torch.tril,
     "aten.argmax.default": lambda a: a.argmax(-1),
 }
 
@@ -107,6 +108,18 @@ def test_a_fallback_is_right_warns_and_is_counted(op: str, use: Any, run: Callab
     torch.testing.assert_close(result, FALLS_BACK[op](A.float()), atol=0.04, rtol=0.02)
     assert torch.spyre.fallback_counts() == {op: 1}
     assert runtime.AUDITS[-1]["fallbacks"] == [op]
+
+
+def test_an_operation_with_an_upstream_decomposition_still_falls_back() -> None:
+    """In a fresh interpreter: what other code in the process has traced must not decide."""
+    source = (
+        "import torch, sim_backend; from sim_backend.device import start; start();"
+        "a = torch.ones(64, 64, dtype=torch.float16).to('spyre');"
+        "torch.compile(torch.tril, fullgraph=True, dynamic=False)(a); print(torch.spyre.fallback_counts())"
+    )
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=200)
+    assert done.stdout.strip() == "{'aten.tril.default': 1}", done.stderr
+    assert "aten.tril.default is falling back to cpu" in done.stderr
 
 
 def test_a_fallback_ends_a_bundle(use: Any, run: Callable[..., Any]) -> None:
