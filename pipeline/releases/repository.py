@@ -17,11 +17,6 @@ def get_adapter(session: Session, adapter_id: int) -> Adapter:
     return adapter
 
 
-def find_by_digest(session: Session, digest: str) -> Adapter | None:
-    """The adapter with this manifest digest."""
-    return session.scalar(select(Adapter).where(Adapter.digest == digest))
-
-
 def usable_adapters(session: Session, profile: str, releases_mode: str) -> list[Adapter]:
     """Adapters that may be used on `profile`, the preferred first: service releases, then bundled, newest first.
 

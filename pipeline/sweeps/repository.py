@@ -153,12 +153,6 @@ def checkpoint_of_model(session: Session, name: str) -> Checkpoint | None:
     return session.scalar(query.order_by(Checkpoint.id.desc()).limit(1))
 
 
-def latest_entry(session: Session, model_id: int) -> CatalogueEntry | None:
-    """The newest catalogue row of a model."""
-    query = select(CatalogueEntry).where(CatalogueEntry.model_id == model_id)
-    return session.scalar(query.order_by(CatalogueEntry.id.desc()).limit(1))
-
-
 def failing_ops(session: Session, run_id: int) -> list[str]:
     """The operations that failed in a run, each once."""
     query = select(FailureRow.op).where(FailureRow.run_id == run_id, FailureRow.op != "").distinct()

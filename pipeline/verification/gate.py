@@ -8,7 +8,6 @@ Exceptions move one threshold for one subject and need evidence, an owner and an
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
@@ -306,11 +305,6 @@ def _missing(m: Measurements, counted: list[CaseMeasurement], tier: Tier) -> Ite
     for text, lacks in REQUIRED[tier].items():
         if lacks(m, counted, tier):
             yield Finding("set", "evidence", Outcome.UNKNOWN, text)
-
-
-def finite_or_none(value: float | None) -> float | None:
-    """The figure for display, None where it is missing or not finite."""
-    return value if value is not None and math.isfinite(value) else None
 
 
 def as_control(name: str, token_cosine: float | None, centred_cosine: float | None, detail: str = "") -> ControlResult:
