@@ -50,12 +50,18 @@ def decomposition_table(profile: Profile) -> DecompositionTable:
     table.digest = profile.digest
     for op in KEPT:
         table.pop(op, None)
-    for op in list(table):
-        if isinstance(op, torch._ops.OpOverload) and _is_fallback(profile, op):
-            del table[op]
+    for op in fallbacks_of(profile):
+        table.pop(op, None)
     table[aten._fused_rms_norm.default] = fused_rms_norm
     table[aten.linalg_vector_norm.default] = partial(vector_norm, table.get(aten.linalg_vector_norm.default))
     return table
+
+
+def fallbacks_of(profile: Profile) -> list[torch._ops.OpOverload]:
+    """The CPU fallbacks of the profile that upstream would decompose: the device's compiler keeps them whole."""
+    from torch._inductor.decomposition import select_decomp_table
+
+    return [op for op in select_decomp_table() if isinstance(op, torch._ops.OpOverload) and _is_fallback(profile, op)]
 
 
 def _is_fallback(profile: Profile, op: torch._ops.OpOverload) -> bool:

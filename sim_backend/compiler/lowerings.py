@@ -12,6 +12,7 @@ import torch
 from torch._inductor import ir, lowering
 from torch._inductor.virtualized import V, ops
 
+from sim_backend.compiler.decompositions import fallbacks_of
 from sim_backend.compiler.ir import NativeCall
 from sim_backend.compiler.session import current_session
 from sim_backend.errata.power import power_form
@@ -257,7 +258,15 @@ OVERRIDES: dict[Any, Lowering] = {
 
 def overridden(original: dict[Any, Lowering]) -> dict[Any, Lowering]:
     """The lowerings to put in the place of `original` while compiling for the device."""
-    return {op: _chosen(original.get(op), ours) for op, ours in OVERRIDES.items()}
+    chosen = {op: _chosen(original.get(op), ours) for op, ours in OVERRIDES.items()}
+    # Inductor's implicit fallback refuses an operation that has an upstream decomposition where CI is set in the
+    # environment: that must not decide a verdict.
+    handlers = {
+        op: lowering.fallback_handler(op, add_to_fallback_set=False)
+        for op in fallbacks_of(current_session().profile)
+        if op not in original
+    }
+    return handlers | chosen
 
 
 def _chosen(original: Lowering | None, ours: Lowering) -> Lowering:
