@@ -25,7 +25,12 @@ def inductor_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(autouse=True, scope="session")
 def device() -> None:
-    """The eager path takes its profile when the device starts: not the one a test has chosen by then."""
+    """The eager path takes its profile when the device starts: not the one a test has chosen by then.
+
+    Inductor is imported before the first `pytest.warns`, which would show the import's warning under another module.
+    """
+    import torch._inductor.compile_fx  # noqa: F401
+
     start()
 
 
