@@ -14,6 +14,7 @@ from sim_backend.compiler.session import Session, current_session, entered
 # Inductor settings the device's compiler forces (facts 4.1).
 CONFIG: dict[str, Any] = {
     "split_reductions": False,
+    "unroll_reductions_threshold": 1,  # an unrolled reduction would read single lanes of a stick (facts 2.4)
     "permute_fusion": False,
     "keep_output_stride": True,
     "benchmark_harness": False,

@@ -13,6 +13,8 @@ from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from sim_backend.compiler.sticks import elements_per_stick, lane_of, lane_of_view, row_stride
 
+pytestmark = pytest.mark.fact("2.4")
+
 L = 16
 X, Y = sympy.symbols("x y", integer=True, nonnegative=True)
 
@@ -137,3 +139,16 @@ def test_a_transposed_fp32_operand_cannot_be_restickified(use: Any, run: Callabl
 def test_a_transposed_fp16_operand_is_restickified(use: Any, run: Callable[..., Any]) -> None:
     x = torch.randn(64, 128).half()
     torch.testing.assert_close(run(lambda v: v.t() + 1, x), x.float().t() + 1, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 7])
+def test_a_short_softmax_is_one_reduction_along_the_stick(length: int, use: Any, run: Callable[..., Any]) -> None:
+    """Attention of a text of two tokens: unrolled it would read lane 1 of a stick, which 2.4 has no expression for."""
+    scores = torch.randn(2, 3, length, length).half()
+    result = run(lambda s: torch.softmax(s + 1, -1), scores)
+    torch.testing.assert_close(result, torch.softmax(scores.float() + 1, -1), atol=2e-3, rtol=0)
+
+
+@pytest.mark.parametrize(("constant", "legal"), [(0, True), (64, True), (128, True), (1, False), (32, False)])
+def test_a_constant_is_legal_if_it_is_a_whole_number_of_sticks(constant: int, legal: bool) -> None:
+    assert (lane_of(192 * X + constant, {X: 8}, (8, 192), (192, 1), 64).problem is None) is legal
