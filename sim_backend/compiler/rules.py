@@ -83,6 +83,14 @@ class NodeRules:
             self.refuse("unsupported_dtype", problem, (name, "mean", "softmax"))
         return True
 
+    def constant(self, value: float | bool) -> None:
+        """A scalar in compiled code; 2025-11 has none (facts 3.3)."""
+        if self.profile.compiles_constants:
+            return
+        if not self.session.recording:
+            raise RuntimeError("TOOO: implement SDSC generation for constants")
+        self.refuse("unsupported_op", f"the constant {value!r} in compiled code")
+
     def conversion(self, source: torch.dtype, target: torch.dtype, *, constant: bool) -> None:
         """A conversion on the device; constants are converted by the compiler."""
         names = [str(d).removeprefix("torch.") for d in (source, target)]

@@ -15,7 +15,7 @@ from sim_backend.profiles.profile import Profile, _plain
 SIMULATOR_VERSION = "1"  # raise when numbers, refusals or texts of the simulator change without a change of the data
 DEFAULT = "profile-2026-08"
 ALIASES = {"latest": "profile-2026-09"}
-NAMES = ("profile-2026-04", "profile-2026-08", "profile-2026-09", "profile-ideal")
+NAMES = ("profile-2025-11", "profile-2026-04", "profile-2026-08", "profile-2026-09", "profile-ideal")
 
 
 def list_profiles() -> tuple[str, ...]:
@@ -39,10 +39,11 @@ def load_profile(name: str = DEFAULT, overrides: dict[str, Any] | None = None) -
     """
     stored = resolve_alias(name)
     nested = _nest(overrides or {})
-    base = _read("base")
+    base, own = _read("base"), _read(stored)
     if wrong := sorted(set(_unknown(base, nested))):
         raise SpyreProfileError(f"profile {stored!r} has no {', '.join(wrong)}")
-    content = _merge(_merge(base, _read(stored)), nested)
+    alone: dict[str, Any] = {key: {} for key in own.pop("replaces", ())}
+    content = _merge(_merge(base | alone, own), nested)
     return Profile.of(stored, SIMULATOR_VERSION, content)
 
 

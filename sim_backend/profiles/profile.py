@@ -61,7 +61,7 @@ class Profile:
 
     # --- the op table
     def cell(self, op: str, mode: Mode) -> str:
-        """One letter of N D K V H F X U for `op` ("aten.pow.Tensor_Scalar"); "R" (compiled only): see the general rule.
+        """One letter of N D K S V H F X U for `op` ("aten.pow.Tensor_Scalar"); "R" (compiled only): the general rule.
 
         The most specific row wins: overload, then packet. An operation in no row is X in eager (facts 3.2).
         """
@@ -176,6 +176,31 @@ class Profile:
     def legal_sticks(self) -> bool:
         """True if stick expressions are checked (facts 2.4)."""
         return bool(self.content["limits"]["legal_sticks"])
+
+    @property
+    def rank_limit(self) -> int:
+        """The highest rank of a tensor on the device; 0 = no limit."""
+        return int(self.content["limits"]["rank"])
+
+    @property
+    def cores(self) -> int:
+        """Cores a program is divided over (SENCORES)."""
+        return int(self.content["limits"]["cores"])
+
+    @property
+    def ops_per_kernel(self) -> int:
+        """Loop-level operations one kernel may hold; 0 = no limit (facts 3.3)."""
+        return int(self.content["limits"]["ops_per_kernel"])
+
+    @property
+    def compiles_constants(self) -> bool:
+        """False: a scalar in compiled code raises (facts 3.3)."""
+        return bool(self.content["limits"]["constants"])
+
+    @property
+    def removes_conversions(self) -> bool:
+        """True: dtype conversions are taken out of compiled graphs (facts 3.6)."""
+        return bool(self.content["limits"]["conversions"] == "removed")
 
     @property
     def copy_casts(self) -> bool:

@@ -59,7 +59,7 @@ def test_the_ideal_profile_refuses_nothing() -> None:
 @pytest.mark.parametrize("name", list_profiles())
 def test_every_cell_is_a_known_letter(name: str) -> None:
     letters = {part.strip() for text in load_profile(name).content["ops"].values() for part in text.split("/")}
-    assert letters <= set("NDKVHFXU")
+    assert letters <= set("NDKSVHFXU")
 
 
 def test_fp32_computes_where_facts_3_5_says_so() -> None:
