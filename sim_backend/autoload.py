@@ -35,7 +35,7 @@ def real_device_installed() -> bool:
 def _register() -> bool:
     import torch
 
-    from sim_backend.device import surface
+    from sim_backend.device import layouts, surface
 
     if getattr(torch, DEVICE_NAME, None) is surface:
         return True
@@ -43,6 +43,7 @@ def _register() -> bool:
         return False
     torch._register_device_module(DEVICE_NAME, surface)
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+    layouts.install()
     return True
 
 

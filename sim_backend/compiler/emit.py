@@ -20,7 +20,7 @@ from torch._inductor.virtualized import V
 from sim_backend.compiler.evaluation import DEVICE_NAMES, EXACT, EXACT_REDUCTIONS, PREDICATES, REDUCTIONS, SOURCES
 from sim_backend.compiler.kernel import KernelSource, buffer_facts
 from sim_backend.compiler.rules import NodeRules
-from sim_backend.compiler.sticks import elements_per_stick, lane_of
+from sim_backend.compiler.sticks import lane_of, stick_of
 from sim_backend.numerics import round_constant
 
 HALF = (torch.float16, torch.bfloat16)
@@ -88,7 +88,7 @@ class Emitter(DefaultHandler):
             self.ranges,
             facts.size,
             facts.stride,
-            elements_per_stick(facts.dtype),
+            stick_of(facts.dtype),
             masked=self.mask is not None,
         )
         self.rules.access(name, lane, facts.dtype, is_store)

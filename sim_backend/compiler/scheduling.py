@@ -28,7 +28,7 @@ from sim_backend.compiler.kernel import KernelSource, buffer_facts
 from sim_backend.compiler.origins import origin_of, pick_origin
 from sim_backend.compiler.rules import NodeRules
 from sim_backend.compiler.session import KernelRecord, Session, current_session
-from sim_backend.compiler.sticks import elements_per_stick, lane_of_view
+from sim_backend.compiler.sticks import lane_of_view, stick_of
 from sim_backend.errata import attention, borders
 
 _NAME_LIMIT = 60
@@ -156,7 +156,7 @@ def _operand(kernel: KernelSource, rules: NodeRules, operand: Any, node: Node | 
     facts = buffer_facts(operand.get_name())
     size, stride = [int(s) for s in layout.size], [int(s) for s in layout.stride]
     offset = int(layout.offset) if isinstance(operand, ReinterpretView) else 0
-    eps = elements_per_stick(layout.dtype)
+    eps = stick_of(layout.dtype)
     lane = lane_of_view(size, stride, facts.offset + offset, facts.size, facts.stride, eps)
     rules.access(operand.get_name(), lane, layout.dtype, is_store=False, operand=node)
     region = f"{tuple(size)}, {tuple(stride)}, {facts.offset + offset}"

@@ -14,14 +14,12 @@ import sympy
 import torch
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
-STICK_BYTES = 128
-# Bytes per element on the device where they differ from the host's: int64 is int32 there, bool is DL16 (facts 1.6).
-_DEVICE_BYTES = {torch.int64: 4, torch.bool: 2, torch.uint8: 4, torch.float64: 8}
+from sim_backend.layouts import STICK_BYTES, elements_per_stick, is_held
 
 
-def elements_per_stick(dtype: torch.dtype) -> int:
-    """64 for fp16 and bf16, 32 for fp32 and integers (facts 1.5)."""
-    return STICK_BYTES // _DEVICE_BYTES.get(dtype, dtype.itemsize)
+def stick_of(dtype: torch.dtype) -> int:
+    """Elements per stick; also for a dtype the device does not hold, whose operations are refused elsewhere."""
+    return elements_per_stick(dtype) if is_held(dtype) else STICK_BYTES // dtype.itemsize
 
 
 class Lane(NamedTuple):

@@ -11,7 +11,7 @@ import torch
 from torch._inductor.exc import InductorError
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
-from sim_backend.compiler.sticks import elements_per_stick, lane_of, lane_of_view, row_stride
+from sim_backend.compiler.sticks import lane_of, lane_of_view, row_stride, stick_of
 
 pytestmark = pytest.mark.fact("2.4")
 
@@ -28,7 +28,7 @@ def heads(count: int, width: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     ("dtype", "count"), [(torch.float16, 64), (torch.bfloat16, 64), (torch.float32, 32), (torch.int64, 32)]
 )
 def test_a_stick_is_128_bytes(dtype: torch.dtype, count: int) -> None:
-    assert elements_per_stick(dtype) == count
+    assert stick_of(dtype) == count
 
 
 def test_heads_of_32_split_the_stick() -> None:
