@@ -9,9 +9,8 @@ import warnings
 from typing import Any
 
 from sim_backend.errors import DowncastWarning, FallbackWarning
+from sim_backend.numerics import Infinity, Rounding, set_op_rounding
 
-_ROUNDINGS = {"truncate": 0, "nearest_up": 1, "nearest_even": 2}
-_INFINITIES = {"rebias": 0, "saturate_finite": 1, "preserve": 2}
 DOWNCAST_TEXT = "Backend Spyre does not support int64; downcasting to int32"
 
 
@@ -68,7 +67,10 @@ def _apply_policies(ext: Any, profile: Any) -> None:
     import torch
 
     refused = [(getattr(torch, name), message) for name, message in profile.h2d_refused.items()]
-    ext.set_policy(_ROUNDINGS[profile.h2d_rounding], _INFINITIES[profile.h2d_infinity], refused)
+    h2d, d2h, results = (Rounding[n.upper()] for n in (profile.h2d_rounding, profile.d2h_rounding, profile.op_rounding))
+    ext.set_policy(h2d, d2h, Infinity[profile.h2d_infinity.upper()], refused)
+    ext.set_op_rounding(results)
+    set_op_rounding(results)
     ext.set_limits(profile.segments, profile.segment_bytes, profile.intermediate_bytes)
 
 

@@ -1,9 +1,11 @@
 """DL16 (SEN169_FP16) on CPU tensors: 1 sign, 6 exponent (bias 31) and 9 fraction bits; facts page 1.6.
 
 No subnormals: exponent 0 with a fraction is an ordinary value, zero is exponent 0 and fraction 0, and 0x7FFF is the one
-code of NaN and infinity. Codes are int16 tensors. Rounding of results is to nearest, ties away from zero ("ties up");
-what lies beyond the largest finite value 8.57e9 becomes 0x7FFF, which decodes to NaN. Host conversions take their
-rounding and their treatment of inf and NaN from the profile. C++ on all threads; nothing here needs the device.
+code of NaN and infinity. Codes are int16 tensors. Results and constants are rounded as `set_op_rounding` says, which
+the device does once with the profile's numerics.op_rounding; by default to nearest, ties away from zero ("ties up",
+the one mode the patent describes). What lies beyond the largest finite value 8.57e9 becomes 0x7FFF, which decodes to
+NaN. Host conversions take their rounding and their treatment of inf and NaN from the profile. C++ on all threads;
+nothing here needs the device.
 """
 
 from __future__ import annotations
@@ -24,9 +26,11 @@ __all__ = [
     "encode_constant",
     "encode_into",
     "from_host",
+    "op_rounding",
     "round_constant",
     "round_dl16",
     "round_dl16_",
+    "set_op_rounding",
     "to_host",
 ]
 
@@ -34,7 +38,7 @@ CONSTANT_MAX = 0x7DFF  # the encoder of constants saturates here: 4.2908e9
 
 
 class Rounding(IntEnum):
-    """How a host copy drops the fraction bits that DL16 lacks."""
+    """How the fraction bits that DL16 lacks are dropped. Members are the profiles' words in upper case."""
 
     TRUNCATE = 0
     NEAREST_UP = 1
@@ -45,7 +49,7 @@ class Infinity(IntEnum):
     """What a host copy makes of inf and NaN.
 
     REBIAS reads exponent 31 of fp16 as an ordinary one (inf becomes 65536), SATURATE_FINITE gives 0x6FFF
-    (33,521,664), PRESERVE the code 0x7FFF, which then copies back as an infinity.
+    (33,521,664; of bf16, which reaches further, 0x7DFF), PRESERVE the code 0x7FFF, which copies back as an infinity.
     """
 
     REBIAS = 0
@@ -57,6 +61,16 @@ def _ext() -> Any:
     from sim_backend.device.build import load
 
     return load("dl16_ext")
+
+
+def set_op_rounding(rounding: Rounding) -> None:
+    """How results and constants of this process are rounded from now on."""
+    _ext().set_op_rounding(int(rounding))
+
+
+def op_rounding() -> Rounding:
+    """How results and constants are rounded."""
+    return Rounding(_ext().op_rounding())
 
 
 def encode(x: torch.Tensor) -> torch.Tensor:
@@ -80,7 +94,7 @@ def decode_into(codes: torch.Tensor, x: torch.Tensor) -> None:
 
 
 def round_dl16(x: torch.Tensor) -> torch.Tensor:
-    """float32 rounded to the nearest DL16 value, still float32: `decode(encode(x))` in one pass."""
+    """float32 rounded to a DL16 value by `op_rounding`, still float32: `decode(encode(x))` in one pass."""
     return _ext().round_dl16(x)
 
 
@@ -94,16 +108,21 @@ def from_host(x: torch.Tensor, rounding: Rounding, infinity: Infinity) -> torch.
     return _ext().from_host(x, int(rounding), int(infinity))
 
 
-def to_host(codes: torch.Tensor, dtype: torch.dtype, infinity: Infinity = Infinity.SATURATE_FINITE) -> torch.Tensor:
-    """Codes to fp16 (beyond 65504: inf; tiny values to nearest even) or bf16 (truncated toward zero).
+def to_host(
+    codes: torch.Tensor,
+    dtype: torch.dtype,
+    infinity: Infinity = Infinity.SATURATE_FINITE,
+    rounding: Rounding = Rounding.NEAREST_EVEN,
+) -> torch.Tensor:
+    """Codes to fp16 (beyond 65504: inf; below 2**-14 rounded, all else exact) or bf16 (truncated toward zero).
 
     0x7FFF becomes NaN, or an infinity of the code's sign under `Infinity.PRESERVE`.
     """
-    return _ext().to_host(codes, dtype, int(infinity))
+    return _ext().to_host(codes, dtype, int(rounding), int(infinity))
 
 
 def encode_constant(value: float) -> int:
-    """The code (0 to 0xFFFF) of a scalar constant: to nearest, saturating at 0x7DFF; NaN is 0x7FFF."""
+    """The code (0 to 0xFFFF) of a scalar constant: rounded as results are, saturating at 0x7DFF; NaN is 0x7FFF."""
     import torch
 
     code = int(encode(torch.tensor([value], dtype=torch.float32)).item()) & 0xFFFF

@@ -158,6 +158,11 @@ class Profile:
         return str(self.numerics["d2h_rounding"])
 
     @property
+    def op_rounding(self) -> str:
+        """How results and constants are rounded: nearest_up | nearest_even | truncate."""
+        return str(self.numerics["op_rounding"])
+
+    @property
     def segments(self) -> int:
         """Data segments; 0 = no limit."""
         return int(self.content["limits"]["segments"])

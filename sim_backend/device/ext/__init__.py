@@ -8,7 +8,9 @@ from_compute(x, dtype)    new device tensor: float32 rounded and encoded for fp1
 from_codes(c, dtype)      new device tensor that holds the int16 codes `c` as fp16 or bf16
 write_compute(t, x)       the same into an existing device tensor of any strides
 memory_stats()            current, peak, count, live, failed, intermediate, limit (bytes and counts)
-set_limits(n, bytes, intermediate_bytes), set_policy(rounding, infinity, refused), set_callbacks(cast, downcast)
+set_op_rounding(r)        0, 1, 2 of numerics.Rounding: how write_compute and from_compute round
+set_limits(n, bytes, intermediate_bytes), set_policy(h2d_rounding, d2h_rounding, infinity, refused),
+set_callbacks(cast, downcast)
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ void check_dtype(at::ScalarType dtype) {
 
 at::Tensor to_host(const at::Tensor& t) {
   const auto alias = cpu_alias(t);
-  return is_dl16(t) ? dl16::to_host_tensor(alias, t.scalar_type(), policy().infinity) : alias;
+  return is_dl16(t) ? dl16::to_host_tensor(alias, t.scalar_type(), policy().to_host_rounding, policy().infinity) : alias;
 }
 
 at::Tensor copy_from(const at::Tensor& source, const at::Tensor& target, bool) {

@@ -24,8 +24,10 @@ void set_layout_tag(const at::Tensor& t, int64_t tag) {
   if (block != nullptr) block->layout_tag = tag;
 }
 
-void set_policy(int rounding, int infinity, const std::vector<std::pair<py::object, std::string>>& refused) {
+void set_policy(int rounding, int to_host_rounding, int infinity,
+                const std::vector<std::pair<py::object, std::string>>& refused) {
   spyre::policy().rounding = static_cast<dl16::Rounding>(rounding);
+  spyre::policy().to_host_rounding = static_cast<dl16::Rounding>(to_host_rounding);
   spyre::policy().infinity = static_cast<dl16::Infinity>(infinity);
   spyre::policy().refused.clear();
   for (const auto& [dtype, message] : refused) spyre::policy().refused[dtype_of(dtype)] = message;
@@ -46,6 +48,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("set_limits", &spyre::set_limits);
   m.def("exchange_intermediate", &spyre::exchange_intermediate);
   m.def("set_policy", &set_policy);
+  m.def("set_op_rounding", [](int rounding) { dl16::set_op_rounding(static_cast<dl16::Rounding>(rounding)); });
   m.def("set_callbacks", &spyre::set_callbacks);
   m.def("current_device", [] { return static_cast<int>(spyre::current_device()); });
   m.def("set_device", [](int i) { spyre::set_current_device(static_cast<c10::DeviceIndex>(i)); });

@@ -44,7 +44,8 @@ at::Generator host_generator(const at::Generator& generator);
 
 // ---- policy.cpp: what the profile decides, set once from Python.
 struct Policy {
-  dl16::Rounding rounding = dl16::Rounding::truncate;
+  dl16::Rounding rounding = dl16::Rounding::truncate;  // host to device
+  dl16::Rounding to_host_rounding = dl16::Rounding::nearest_even;
   dl16::Infinity infinity = dl16::Infinity::saturate_finite;
   std::map<at::ScalarType, std::string> refused;  // dtype -> message of the refused host-to-device copy
 };

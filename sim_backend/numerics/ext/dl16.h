@@ -50,16 +50,18 @@ inline int32_t code_of(int32_t a) {
   return std::min(std::max(code, static_cast<int32_t>(a >= kLeast<R>)), kNanCode);
 }
 
+template <Rounding R>
 inline float round(float x) {
   const int32_t u = bits_of(x), a = u & INT32_MAX;
-  const int32_t r = (std::min(a, kNan) + rounding_bias<Rounding::nearest_up>(a)) & ~0x3fff;
-  const int32_t finite = std::max(r, kMin) & mask_of(a >= kLeast<Rounding::nearest_up>);
+  const int32_t r = (std::min(a, kNan) + rounding_bias<R>(a)) & ~0x3fff;
+  const int32_t finite = std::max(r, kMin) & mask_of(a >= kLeast<R>);
   return float_of((u & INT32_MIN) | finite | (kNan & mask_of(r > kMax)));
 }
 
+template <Rounding R>
 inline int16_t encode(float x) {
   const int32_t u = bits_of(x);
-  return static_cast<int16_t>(((u >> 16) & 0x8000) | code_of<Rounding::nearest_up>(u & INT32_MAX));
+  return static_cast<int16_t>(((u >> 16) & 0x8000) | code_of<R>(u & INT32_MAX));
 }
 
 inline float decode(int16_t c) {
@@ -84,20 +86,29 @@ inline int16_t from_half(uint16_t h) {
   return static_cast<int16_t>((h & 0x8000) | code);
 }
 
-// bfloat16 reaches 3.4e38: a finite value beyond the range takes the same way as an infinity.
+// bfloat16 reaches 3.4e38: a finite value beyond the range takes the same way as an infinity. It saturates where the
+// encoder of constants does [I]: one such mask value is harmless, the sum of two passes the range and is NaN (E-20).
 template <Rounding R, Infinity I>
 inline int16_t from_bfloat(uint16_t h) {
   const int32_t a = static_cast<int32_t>(h & 0x7fff) << 16;
   const int32_t code = code_of<R>(a);
-  const int32_t kept = select(I == Infinity::saturate_finite && code == kNanCode, kSaturated, code);
+  const int32_t kept = select(I == Infinity::saturate_finite && code == kNanCode, kConstantMax, code);
   return static_cast<int16_t>((h & 0x8000) | kept);
 }
 
-// To fp16: the fraction is exact; beyond 65504 infinity, below 2^-14 rounded to nearest even.
-template <Infinity I>
+// The fp16 bits of a code below 2^-14: its significand in units of 2^-24, rounded.
+template <Rounding R>
+inline int32_t tiny_half(int32_t m) {
+  const int32_t significand = 512 + (m & 0x1ff), shift = std::max(16 - (m >> 9), 0), half = (1 << shift) >> 1;
+  const int32_t even = std::max(half - 1 + ((significand >> shift) & 1), 0);
+  return (significand + (R == Rounding::nearest_up ? half : R == Rounding::nearest_even ? even : 0)) >> shift;
+}
+
+// To fp16: the fraction is exact; beyond 65504 infinity, below 2^-14 rounded.
+template <Rounding R, Infinity I>
 inline uint16_t to_half(int16_t c) {
   const int32_t u = static_cast<uint16_t>(c), m = u & 0x7fff;
-  const int32_t tiny = bits_of(float_of((m + kRebias) << 14) + 0.5f) - bits_of(0.5f);
+  const int32_t tiny = tiny_half<R>(m);
   const int32_t normal = select(m >= (47 << 9), 0x7c00, (m - (16 << 9)) << 1);
   const int32_t finite = select(m == 0, 0, select(m < (17 << 9), tiny, normal));
   const int32_t special = I == Infinity::preserve ? 0x7c00 : 0x7e00;

@@ -25,14 +25,16 @@ at::Tensor from_host(const at::Tensor& x, int rounding, int infinity) {
   return dl16::from_host_tensor(x, static_cast<Rounding>(rounding), static_cast<Infinity>(infinity));
 }
 
-at::Tensor to_host(const at::Tensor& codes, const py::object& dtype, int infinity) {
+at::Tensor to_host(const at::Tensor& codes, const py::object& dtype, int rounding, int infinity) {
   const auto type = reinterpret_cast<THPDtype*>(dtype.ptr())->scalar_type;
-  return dl16::to_host_tensor(codes, type, static_cast<Infinity>(infinity));
+  return dl16::to_host_tensor(codes, type, static_cast<Rounding>(rounding), static_cast<Infinity>(infinity));
 }
 
 }  // namespace
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  m.def("set_op_rounding", [](int rounding) { dl16::set_op_rounding(static_cast<Rounding>(rounding)); });
+  m.def("op_rounding", [] { return static_cast<int>(dl16::op_rounding()); });
   m.def("encode", &dl16::encode_tensor);
   m.def("decode", &dl16::decode_tensor);
   m.def("encode_into", &dl16::encode_into);

@@ -49,13 +49,15 @@ at::Tensor from_host_tensor(const at::Tensor& x, Rounding rounding, Infinity inf
   return out;
 }
 
-at::Tensor to_host_tensor(const at::Tensor& codes, at::ScalarType dtype, Infinity infinity) {
+at::Tensor to_host_tensor(const at::Tensor& codes, at::ScalarType dtype, Rounding rounding, Infinity infinity) {
   expect(codes, at::kShort, "codes");
   TORCH_CHECK_TYPE(dtype == at::kHalf || dtype == at::kBFloat16, "DL16 codes become fp16 or bf16, not ", dtype);
   const auto in = dense(codes);
   auto out = like(in, dtype);
   auto* target = static_cast<uint16_t*>(out.mutable_data_ptr());
-  (dtype == at::kHalf ? to_half_span : to_bfloat_span)(in.const_data_ptr<int16_t>(), target, in.numel(), infinity);
+  const auto* source = in.const_data_ptr<int16_t>();
+  if (dtype == at::kHalf) to_half_span(source, target, in.numel(), rounding, infinity);
+  else to_bfloat_span(source, target, in.numel(), infinity);
   return out;
 }
 

@@ -6,10 +6,11 @@
 
 namespace dl16 {
 
-at::Tensor encode_tensor(const at::Tensor& x);                 // float32 -> int16 codes, rounding nearest, ties up
+at::Tensor encode_tensor(const at::Tensor& x);                 // float32 -> int16 codes, by op_rounding
 at::Tensor decode_tensor(const at::Tensor& codes);             // int16 codes -> float32
 at::Tensor from_host_tensor(const at::Tensor& x, Rounding rounding, Infinity infinity);       // fp16, bf16 -> codes
-at::Tensor to_host_tensor(const at::Tensor& codes, at::ScalarType dtype, Infinity infinity);  // codes -> fp16, bf16
+// Codes -> fp16, bf16; bf16 truncates whatever the rounding.
+at::Tensor to_host_tensor(const at::Tensor& codes, at::ScalarType dtype, Rounding rounding, Infinity infinity);
 void encode_into(const at::Tensor& x, const at::Tensor& codes);
 void decode_into(const at::Tensor& codes, const at::Tensor& x);
 void round_into(const at::Tensor& x, const at::Tensor& out);

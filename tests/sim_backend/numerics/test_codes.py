@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
 
 from sim_backend import numerics
+from sim_backend.numerics import Rounding
+
+pytestmark = pytest.mark.fact("1.6")
 
 ALL_CODES = torch.arange(-(2**15), 2**15, dtype=torch.int32).to(torch.int16)
 MERGED = 0x7FFF
@@ -81,6 +86,61 @@ def test_rounding_picks_the_nearest_value_for_random_bits() -> None:
     scale = torch.exp2(torch.floor(torch.log2(x.abs().double())) - 9)
     expected = torch.sign(x.double()) * torch.floor(x.abs().double() / scale + 0.5) * scale
     assert torch.equal(numerics.round_dl16(x).double(), expected)
+
+
+def nearest_even(x: torch.Tensor) -> torch.Tensor:
+    return torch.round(x)  # torch rounds halves to even
+
+
+def nearest_up(x: torch.Tensor) -> torch.Tensor:
+    return torch.floor(x + 0.5)
+
+
+MODES = {Rounding.TRUNCATE: torch.floor, Rounding.NEAREST_UP: nearest_up, Rounding.NEAREST_EVEN: nearest_even}
+
+
+@pytest.fixture
+def results_rounded() -> Iterator[Callable[[Rounding], None]]:
+    yield numerics.set_op_rounding
+    numerics.set_op_rounding(Rounding.NEAREST_UP)
+
+
+@pytest.mark.parametrize("rounding", list(Rounding))
+def test_results_are_rounded_as_the_profile_asks(rounding: Rounding, results_rounded: Any) -> None:
+    results_rounded(rounding)
+    assert numerics.op_rounding() is rounding
+    codes = torch.arange(1, 0x7FFE, dtype=torch.int32)
+    low, high = (numerics.decode(c.to(torch.int16)) for c in (codes, codes + 1))
+    x = torch.cat([torch.lerp(low, high, w) for w in (0.0, 0.25, 0.5, 0.75)])
+    x = torch.cat([x, -x])
+    scale = torch.exp2(torch.floor(torch.log2(x.abs().double())) - 9)
+    expected = torch.sign(x.double()) * MODES[rounding](x.abs().double() / scale) * scale
+    assert torch.equal(numerics.round_dl16(x).double(), expected)
+    assert torch.equal(numerics.decode(numerics.encode(x)).double(), expected)
+
+
+@pytest.mark.parametrize(
+    ("rounding", "tie", "constant"),
+    [
+        (Rounding.TRUNCATE, 1.0, 0x7DFF),
+        (Rounding.NEAREST_UP, 1 + 1 / 512, 0x7DFF),
+        (Rounding.NEAREST_EVEN, 1.0, 0x7DFF),
+    ],
+)
+def test_constants_are_rounded_as_results_are(
+    rounding: Rounding, tie: float, constant: int, results_rounded: Any
+) -> None:
+    results_rounded(rounding)
+    assert numerics.round_constant(1 + 0.5 / 512) == tie
+    assert numerics.encode_constant(math.inf) == constant
+
+
+def test_the_sign_of_zero_and_of_nan_is_ignored() -> None:
+    zeros = numerics.decode(torch.tensor([0, -0x8000], dtype=torch.int16))
+    assert zeros.eq(0).all()
+    assert zeros[0] == zeros[1]
+    merged = numerics.decode(torch.tensor([MERGED, -1], dtype=torch.int16))
+    assert merged.isnan().all()
 
 
 def test_results_beyond_the_range_become_the_merged_code_not_a_saturated_one() -> None:
