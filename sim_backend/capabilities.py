@@ -183,7 +183,7 @@ class _Groups:
     def add(self, session: Session, place: Place, path: str, layers: int) -> None:
         """Everything `session` noted, met in `layers` layers at `path`."""
         once: set[Any] = set()
-        for group, origin, kind, message, predicted in _findings(session):
+        for group, origin, kind, message, predicted, erratum in _findings(session):
             module = ".".join(p for p in (path, origin.module) if p)
             key = (group, kind, origin.op, origin.source, module, "" if kind == "layout" else message, predicted)
             held = self.found[group].get(key)
@@ -200,6 +200,7 @@ class _Groups:
                 dtypes=origin.dtypes,
                 scalars=origin.scalars,
                 predicted=predicted,
+                erratum=erratum,
             )
             once.add(key)
 
@@ -208,14 +209,14 @@ class _Groups:
         return tuple(self.found[group].values())
 
 
-def _findings(session: Session) -> Iterator[tuple[str, Origin, str, str, str | None]]:
-    """(group, origin, kind, message, predicted erratum) of everything noted."""
+def _findings(session: Session) -> Iterator[tuple[str, Origin, str, str, str | None, str | None]]:
+    """(group, origin, kind, message, predicted erratum, refusing erratum) of everything noted."""
     for r in session.refusals:
-        yield "failures", r.origin, r.kind, r.message, None
+        yield "failures", r.origin, r.kind, r.message, None, r.erratum
     for t in session.triggers:
-        yield "predicted", t.origin, "wrong_values", t.detail, t.erratum
+        yield "predicted", t.origin, "wrong_values", t.detail, t.erratum, None
     for origin in session.fallbacks:
-        yield "fallbacks", origin, "cpu_fallback", f"{origin.op} is falling back to cpu", None
+        yield "fallbacks", origin, "cpu_fallback", f"{origin.op} is falling back to cpu", None, None
 
 
 def _starred(path: str) -> str:

@@ -15,7 +15,8 @@ class OpFailure:
     `kind` is a stored failure kind (`unsupported_op`, `unsupported_dtype`, `layout`, `shape_limit`, `memory_limit`,
     `graph_break`, `dynamic_shape`, `runtime_abort`, `wrong_values`, `cpu_fallback`). `op` is the ATen overload as the
     user's code reaches it (`aten.gelu.default`). `source` is "file.py:line" of the model's code. `module` is the module
-    path with layer numbers replaced by `*`. `predicted` holds the id of a known wrong-value defect (`E-17`), else None.
+    path with layer numbers replaced by `*`. `predicted` holds the id of a known wrong-value defect (`E-17`), else None;
+    `erratum` that of a known refusal.
     `after` is true when the failure is possible only because of an earlier one. `scalars` are the operation's constant
     arguments by position, `shapes` and `dtypes` those of its tensor arguments.
     """
@@ -33,6 +34,7 @@ class OpFailure:
     scalars: tuple[Any, ...] = ()
     predicted: str | None = None
     after: bool = False
+    erratum: str | None = None
 
 
 @dataclass(frozen=True)

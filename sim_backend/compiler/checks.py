@@ -9,12 +9,12 @@ import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch.fx import Graph, Node
 
+from sim_backend.compiler.defects import meet_defects
 from sim_backend.compiler.identity import compile_identity
 from sim_backend.compiler.origins import origin_of
 from sim_backend.compiler.session import Refusal, RefusalKind, Session, current_session
 from sim_backend.errata import attention
 from sim_backend.errata import operands as operand_rules
-from sim_backend.profiles import split_op
 
 aten = torch.ops.aten
 
@@ -36,8 +36,6 @@ class GraphChecks(CustomGraphPass):
 
 def check_node(session: Session, node: Node) -> None:
     """Apply the op table and the metadata rules to one node."""
-    if session.profile.ideal:
-        return
     name = str(node.target)
     cell = session.profile.cell(name, "compiled")
     original = str(node.meta.get("original_aten") or name)
@@ -46,6 +44,10 @@ def check_node(session: Session, node: Node) -> None:
         _refuse(session, node, "unsupported_op", original if original_cell == "X" else name)
     elif cell == "F":
         node.meta["should_fallback"] = True
+    else:
+        meet_defects(session, node)
+    if session.profile.ideal:
+        return
     if rule := _RULES.get(getattr(node.target, "overloadpacket", None)):
         rule(session, node)
 
@@ -106,27 +108,6 @@ def _check_attention(session: Session, node: Node) -> None:
         session.trigger("E-22", f"length {k.shape[-2]} is not a multiple of 64", origin)
 
 
-def _check_where(session: Session, node: Node) -> None:
-    result = node.meta["val"].shape
-    if problem := operand_rules.where_problem(session.profile, [t.shape for t in _values(node)], result):
-        _refuse(session, node, "unsupported_op", problem, "E-61")
-
-
-def _check_power(session: Session, node: Node) -> None:
-    """E-08 in silence is a prediction; refusals come up at code generation."""
-    exponent = node.args[1]
-    if (
-        session.profile.exponent_rule(float(exponent)) == "erratum"
-        and session.profile.errata["E-08"]["mode"] == "value"
-    ):  # type: ignore[arg-type]
-        session.trigger("E-08", "pow(x, 3) gives |x|^4", origin_of(node))
-
-
-def _power_overload(session: Session, node: Node) -> None:
-    if split_op(str(node.target))[1] == "Tensor_Scalar" and isinstance(node.args[1], int | float):
-        _check_power(session, node)
-
-
 _RULES: dict[Any, Callable[[Session, Node], None]] = {
     aten.mm: _check_product,
     aten.addmm: _check_product,
@@ -134,6 +115,4 @@ _RULES: dict[Any, Callable[[Session, Node], None]] = {
     aten.baddbmm: _check_product,
     aten.native_layer_norm: _check_layer_norm,
     aten._scaled_dot_product_fused_attention_overrideable: _check_attention,
-    aten.where: _check_where,
-    aten.pow: _power_overload,
 }

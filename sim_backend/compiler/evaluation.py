@@ -56,7 +56,6 @@ SOURCES: dict[str, Source] = {
     "mish": _call("torch.nn.functional.mish"),
     "softplus": lambda a, beta, limit: f"torch.nn.functional.softplus({a}, float({beta}), float({limit}))",
     "clip": lambda a, low, high: f"torch.minimum(torch.maximum({a}, {low}), {high})",
-    "pow_fourth": _call("rt.fourth_power"),
 }
 # Operations whose result is a bool, whatever the operands.
 PREDICATES = frozenset([
@@ -69,8 +68,8 @@ EXACT = frozenset([
     "clip",
 ])  # fmt: skip
 # Names of ours that stand for a device OpFunc.
-DEVICE_NAMES = {"gelufwd_tanh": "gelufwd", "pow_fourth": "mul"}
-CUSTOM_OPS = ("gelufwd", "gelufwd_tanh", "silu", "mish", "softplus", "clip", "pow_fourth")
+DEVICE_NAMES = {"gelufwd_tanh": "gelufwd"}
+CUSTOM_OPS = ("gelufwd", "gelufwd_tanh", "silu", "mish", "softplus", "clip")
 
 REDUCTIONS: dict[str, str] = {
     "max": "{v}.amax({d}, keepdim=True)",

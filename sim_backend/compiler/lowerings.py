@@ -98,12 +98,12 @@ def triu(x: ir.TensorBox, diagonal: int = 0) -> ir.TensorBox:
 
 # --- pow
 def pow_scalar(x: ir.TensorBox, exponent: float) -> ir.TensorBox:
-    """pow(x, n) as the profile has it: a product, |x|⁴ in silence (E-08), refused, or decomposed (facts 3.4)."""
+    """pow(x, n) as the profile has it: a product, refused, or decomposed (facts 3.4)."""
     form = power_form(current_session().profile, exponent)
     if form == "mul":
         return pointwise(x, lambda v: ops.mul(v, v))
-    if form == "fourth_power":
-        return pointwise(x, ops.pow_fourth)
+    if form == "cube":
+        return pointwise(x, lambda v: _integer_power(v, 3))
     if form == "decompose":
         return _decomposed_power(x, exponent)
     return pointwise(x, lambda v: ops.pow(v, ops.constant(exponent, x.get_dtype())))

@@ -22,8 +22,9 @@ from sim_backend.compiler.origins import is_framework_file, star_layers
 from sim_backend.compiler.session import Origin, Refusal, RefusalKind, Session
 from sim_backend.device.naming import aten_name, user_op
 from sim_backend.errata import operands as operand_rules
-from sim_backend.errata.eager import COMPARISONS
-from sim_backend.errata.power import power_form
+from sim_backend.errata.eager import judge_call
+from sim_backend.errata.power import is_unimplemented_power
+from sim_backend.errata.table import has_rules
 
 _SHADOW_LIMIT = 1 << 22  # elements of a tensor whose real values are followed
 _REAL_PACKAGE = str(PurePath(__file__).parent.parent)
@@ -100,9 +101,9 @@ class OutsideMode(TorchDispatchMode):
         elif cell == "F":
             self.session.fallbacks.append(origin)
         else:
-            self._check_values(name, args, leaves, origin)
+            self._check_values(name, args, kwargs, leaves, origin)
 
-    def _check_values(self, name: str, args: tuple[Any, ...], leaves: list[torch.Tensor], origin: Origin) -> None:
+    def _check_values(self, name: str, args: Any, kwargs: Any, leaves: list[torch.Tensor], origin: Origin) -> None:
         profile = self.session.profile
         for dtype in dict.fromkeys(t.dtype for t in leaves if t.device.type == "spyre"):
             wrong = [f for f in profile.needs(name) if operand_rules.dtype_problem(profile, f, dtype)]
@@ -111,24 +112,11 @@ class OutsideMode(TorchDispatchMode):
                 thing = f"{name} on DataFormats.{operand_rules.FORMATS[dtype]}"
                 self.session.refuse(Refusal("unsupported_dtype", thing, origin, erratum))
                 return
-        packet, _, overload = name.removeprefix("aten.").partition(".")
-        if name == "aten.pow.Tensor_Scalar":
-            self._check_power(float(args[1]), origin)
-        elif packet in COMPARISONS and overload == "Scalar":
-            problem = operand_rules.constant_comparison_problem(profile, COMPARISONS[packet], leaves[0].dtype)
-            self._refuse_thing(problem, "E-51", origin)
-        elif name == "aten.where.self":
-            shapes = [t.shape for t in leaves]
-            self._refuse_thing(
-                operand_rules.where_problem(profile, shapes, torch.broadcast_shapes(*shapes)), "E-61", origin
-            )
-
-    def _check_power(self, exponent: float, origin: Origin) -> None:
-        form = power_form(self.session.profile, exponent)
-        if form == "fourth_power":
-            self.session.trigger("E-08", "pow(x, 3) gives |x|^4", origin)
-        elif form == "unimplemented":
-            self._refuse("unsupported_op", _unimplemented("aten.pow.Tensor_Scalar"), origin)
+        found = judge_call(profile, name, args, kwargs).triggered if has_rules(profile, name) else []
+        for one in found:
+            self.session.meet(one, origin)
+        if not found and is_unimplemented_power(profile, name, args):
+            self._refuse("unsupported_op", _unimplemented(name), origin)
 
     def _check_copy(self, kwargs: dict[str, Any], leaves: list[torch.Tensor], origin: Origin) -> None:
         """Casts on the device; a copy to the host is always possible."""

@@ -10,6 +10,7 @@ import torch
 from torch._inductor.virtualized import V
 from torch.fx import Node
 
+from sim_backend.compiler.defects import unimplemented_erratum
 from sim_backend.compiler.origins import origin_of, pick_origin, splitting_view
 from sim_backend.compiler.session import Refusal, RefusalKind, Session
 from sim_backend.compiler.sticks import Lane
@@ -142,7 +143,8 @@ class NodeRules:
     def _unimplemented(self, name: str, words: Sequence[str]) -> None:
         """Compiles, warns when the module is loaded, and raises at the first call; a recording session notes it."""
         if self.session.recording:
-            self.refuse("unsupported_op", f"unimplemented operation {name}", words, at_call=True)
+            erratum = unimplemented_erratum(pick_origin(self.origins, words))
+            self.refuse("unsupported_op", f"unimplemented operation {name}", words, erratum, at_call=True)
         self.session.unimplemented.append(name)
 
     def _dtype(self, opfunc: str, dtype: torch.dtype, constants: int, words: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,10 +17,9 @@ from sim_backend.compiler.weights import cached_weight
 from sim_backend.device import ext
 from sim_backend.errata import borders
 from sim_backend.errata.attention import default_reading
-from sim_backend.errata.power import fourth_power
+from sim_backend.errata.rule import Call
+from sim_backend.errata.table import function_named
 from sim_backend.numerics import decode, encode_into, round_dl16_
-
-__all__ = ["fourth_power"]
 
 HALF = (torch.float16, torch.bfloat16)
 CONSTANT_LIMIT = (1 + 511 / 512) * 2.0**31  # code 0x7DFF, where constants saturate
@@ -224,6 +223,14 @@ def _with_tail(scores: torch.Tensor, v: torch.Tensor, tail: Sequence[float]) -> 
     positions, score, value = int(tail[0]), tail[1], tail[2]
     padded = torch.nn.functional.pad(scores, (0, positions), value=score)
     return padded, torch.nn.functional.pad(v, (0, 0, 0, positions), value=value)
+
+
+def wrong(
+    result: torch.Tensor, *inputs: torch.Tensor, half: bool, function: str, call: Call, parameters: Mapping[str, Any]
+) -> torch.Tensor:
+    """`result` as the defect `function` leaves it (errata.table), on the DL16 grid again."""
+    values = function_named(function)(result, inputs, call, parameters)
+    return r(values) if half else values
 
 
 # --- outside the device

@@ -22,6 +22,7 @@ from torch._inductor.virtualized import V
 from torch.fx import Node
 from torch.utils._ordered_set import OrderedSet
 
+from sim_backend.compiler.defects import evaluations_of
 from sim_backend.compiler.emit import Emitter
 from sim_backend.compiler.ir import NativeCall
 from sim_backend.compiler.kernel import KernelSource, buffer_facts
@@ -137,28 +138,33 @@ def _is_stick_reduction(name: str) -> bool:
 def _emit_native(kernel: KernelSource, session: Session, call: NativeCall) -> None:
     rules = NodeRules(session, call.get_origins())
     nodes = call.operand_nodes()
-    operands = [_operand(kernel, rules, x, n) for x, n in zip(call.inputs, nodes, strict=True)]
+    checked = call.kind != "wrong"  # the operation that it replaces has checked the same accesses
+    operands = [_operand(kernel, rules, x, n, checked) for x, n in zip(call.inputs, nodes, strict=True)]
     if call.kind == "sdpa" and not rules.illegal_sticks:
         head = int(call.inputs[0].get_layout().size[-1])
         if problem := attention.head_multiple_problem(session.profile, head):
             rules.refuse("layout", problem)
     half = call.get_dtype() in (torch.float16, torch.bfloat16)
     keywords = "".join(f", {k}={v!r}" for k, v in call.parameters.items())
-    kernel.ops[call.kind] += 1
     facts = buffer_facts(call.get_name())
     kernel.define(facts.root, f"rt.{call.kind}({', '.join(operands)}, half={half}{keywords}).reshape(-1)")
+    if call.kind == "wrong":  # no operation of its own: it keeps the layout of what it replaces
+        kernel.tags[facts.root] = kernel.tags.get(buffer_facts(call.inputs[0].get_name()).root, 0)
+        return
+    kernel.ops[call.kind] += 1
     writer = "layernormnorm" if call.kind == "layer_norm" else call.kind
     kernel.tags[facts.root] = int(borders.is_broadcast_writer(session.profile, writer))
 
 
-def _operand(kernel: KernelSource, rules: NodeRules, operand: Any, node: Node | None) -> str:
+def _operand(kernel: KernelSource, rules: NodeRules, operand: Any, node: Node | None, checked: bool) -> str:
     layout = operand.get_layout()
     facts = buffer_facts(operand.get_name())
     size, stride = [int(s) for s in layout.size], [int(s) for s in layout.stride]
     offset = int(layout.offset) if isinstance(operand, ReinterpretView) else 0
     eps = stick_of(layout.dtype)
     lane = lane_of_view(size, stride, facts.offset + offset, facts.size, facts.stride, eps)
-    rules.access(operand.get_name(), lane, layout.dtype, is_store=False, operand=node)
+    if checked:
+        rules.access(operand.get_name(), lane, layout.dtype, is_store=False, operand=node)
     region = f"{tuple(size)}, {tuple(stride)}, {facts.offset + offset}"
     if (
         facts.root in V.graph.graph_inputs
@@ -195,7 +201,9 @@ def _write_call(kernel: KernelSource, session: Session, nodes: Sequence[BaseSche
         name = wrapper.src_to_kernel[key] = f"{base}_{len(wrapper.src_to_kernel)}"
         wrapper.header.splice(f"\n\ndef {name}({parameters}):\n{body}".replace("@KERNEL@", name))
     wrapper.writeline(f"{name}({', '.join(kernel.parameters)})")
-    session.kernels.append(KernelRecord(name, len(nodes), dict(kernel.ops), len(kernel.local)))
+    origins = [o for n in nodes if n.node is not None for o in n.node.get_origins()]
+    errata = evaluations_of(session, dict.fromkeys(origins))
+    session.kernels.append(KernelRecord(name, len(nodes), dict(kernel.ops), len(kernel.local), errata))
 
 
 def _body(kernel: KernelSource, base: str) -> str:

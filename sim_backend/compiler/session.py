@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
+from sim_backend.errata.rule import Evaluation, RefusalKind, Refuse, Refusing, Triggered, Unimplemented, Within, Wrong
 from sim_backend.errors import Unsupported
 from sim_backend.profiles import Profile
 
-RefusalKind = Literal["unsupported_op", "unsupported_dtype", "layout", "shape_limit", "dynamic_shape", "graph_break"]
+__all__ = ["KernelRecord", "Origin", "Refusal", "RefusalKind", "Session", "Trigger", "current_session", "entered"]
 
 
 @dataclass(frozen=True)
@@ -32,17 +33,23 @@ class Origin:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Something the profile cannot do. `thing` is the text after "Spyre backend does not support: "."""
+    """Something the profile cannot do. `thing` is the text after "Spyre backend does not support: ".
+
+    `effect` is given if it is more than such a refusal: an abort, another exception.
+    """
 
     kind: RefusalKind
     thing: str
     origin: Origin
     erratum: str | None = None
     at_call: bool = False
+    effect: Refusing | None = None
 
     @property
     def message(self) -> str:
         """The text the device shows."""
+        if self.effect is not None:
+            return self.effect.message(self.thing)
         return self.thing if self.at_call else f"Spyre backend does not support: {self.thing}"
 
 
@@ -57,16 +64,21 @@ class Trigger:
 
 @dataclass
 class KernelRecord:
-    """The audit of one bundle: its name, loop-level operations with counts, native calls, kernel-local buffers."""
+    """The audit of one bundle: its name, loop-level operations with counts, native calls, kernel-local buffers.
+
+    `errata` are the rules that were asked about its operations, also those that did not trigger.
+    """
 
     name: str
     nodes: int
     ops: dict[str, int]
     locals: int
+    errata: tuple[Evaluation, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; written into the generated module so that a cache hit replays the audit."""
-        return {"name": self.name, "nodes": self.nodes, "ops": self.ops, "locals": self.locals}
+        errata = [e.to_dict() for e in self.errata]
+        return {"name": self.name, "nodes": self.nodes, "ops": self.ops, "locals": self.locals, "errata": errata}
 
 
 @dataclass
@@ -80,12 +92,32 @@ class Session:
     fallbacks: list[Origin] = field(default_factory=list)
     kernels: list[KernelRecord] = field(default_factory=list)
     unimplemented: list[str] = field(default_factory=list)
+    evaluations: dict[str, tuple[Evaluation, ...]] = field(default_factory=dict)
 
     def refuse(self, refusal: Refusal) -> None:
-        """Raise Unsupported, or note the refusal and return when recording."""
+        """Raise Unsupported (or what the refusal's effect raises), or note the refusal and return when recording."""
         if not self.recording:
-            raise Unsupported(refusal.thing)
+            raise Unsupported(refusal.thing) if refusal.effect is None else refusal.effect.error(refusal.thing)
         self.refusals.append(refusal)
+
+    def meet(self, found: Triggered, origin: Origin) -> None:
+        """Note a triggered rule: a prediction for wrong values, a refusal else (which raises unless recording).
+
+        An unimplemented operation of a graph is refused where its loop is written, with a warning and an error at the
+        call.
+        """
+        effect = found.rule.effect
+        if isinstance(effect, Wrong | Within):
+            self.trigger(found.rule.erratum, found.detail, origin)
+        elif isinstance(effect, Refuse):
+            self.refuse(Refusal(effect.kind, effect.text or found.detail, origin, found.rule.erratum))
+        elif not (isinstance(effect, Unimplemented) and found.call.form == "compiled"):
+            self.refuse(Refusal(effect.kind, found.detail, origin, found.rule.erratum, True, effect))
+
+    def take_evaluations(self, names: Iterable[str]) -> tuple[Evaluation, ...]:
+        """The distinct evaluations of the FX nodes `names`, in order; they are given out once."""
+        taken = [e for name in names for e in self.evaluations.pop(name, ())]
+        return tuple(dict.fromkeys(taken))
 
     def trigger(self, erratum: str, detail: str, origin: Origin) -> None:
         """Note that the wrong-value defect `erratum` applies here."""

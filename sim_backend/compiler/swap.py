@@ -61,8 +61,10 @@ def compiling(session: Session) -> Iterator[Session]:
 def _attributes() -> list[tuple[Any, str, Any]]:
     """(owner, attribute, value while compiling)."""
     import torch._prims_common as prims
-    from torch._inductor import ir, lowering, sizevars
+    from torch._inductor import graph, ir, lowering, sizevars
     from torch._inductor.fx_passes import post_grad
+
+    from sim_backend.compiler.defects import replacing
 
     two_step, large = lowering.use_two_step_variance, ir.Loops.has_large_inner_fn
     ideal = current_session().profile.ideal
@@ -82,6 +84,7 @@ def _attributes() -> list[tuple[Any, str, Any]]:
         (lowering, "use_two_step_variance", no_welford),  # variance is welford_reduce, which no profile has
         (post_grad, "noop_registry", kept),  # a clone makes a fresh buffer, which matters at block borders (E-18)
         (ir.Loops, "has_large_inner_fn", realise_all),  # every loop nest is realised: one operation a node
+        (graph.GraphLowering, "call_function", replacing(graph.GraphLowering.call_function)),
         (sizevars.SizeVarAllocator, "_simplify_loops_impl", keep_loops),  # merged loops would hide stick expressions
     ]
 

@@ -28,7 +28,11 @@ class SpyreWrapperCodegen(PythonWrapperCodegen):
     def write_header(self) -> None:
         """Imports; the audit follows in `generate`."""
         super().write_header()
-        self.imports.splice("import torch\nfrom sim_backend.compiler import runtime as rt\n")
+        self.imports.splice(
+            "import torch\n"
+            "from sim_backend.compiler import runtime as rt\n"
+            "from sim_backend.errata.rule import Call, Operand\n"
+        )
 
     def generate_fallback_kernel(self, node: ir.FallbackKernel) -> None:
         """An operation on the CPU between two kernels, counted at every call."""
@@ -62,6 +66,7 @@ class SpyreWrapperCodegen(PythonWrapperCodegen):
             "triggers": [[t.erratum, t.detail, t.origin.op, t.origin.source] for t in session.triggers],
             "fallbacks": [o.op for o in session.fallbacks],
             "unimplemented": session.unimplemented,
+            "errata": [e.to_dict() for e in session.take_evaluations(list(session.evaluations))],
         }
         self.header.splice(f"\nrt.register_audit({record!r})\n")
         return super().generate(is_inference)

@@ -2,7 +2,7 @@
 
 The profile's op table decides (facts 3.2): N, D, K, V, H and S compute; F runs on the CPU with a FallbackWarning; X
 raises NotImplementedError; U raises the runtime error of an unimplemented operation. float32 operands compute only
-where facts 3.5 says so. Known wrong-value defects come first, from `sim_backend.errata.eager.apply`.
+where facts 3.5 says so. What computes goes through the defect rules, `sim_backend.errata.eager.apply`.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ import torch
 from torch._ops import OpOverload
 
 from sim_backend.device.allow import is_allowed
-from sim_backend.device.compute import compute, shape_of
+from sim_backend.device.compute import compute
 from sim_backend.device.fallback import run_on_cpu
 from sim_backend.device.naming import aten_name, user_op
 from sim_backend.errata.operands import dtype_problem
+from sim_backend.errata.power import is_unimplemented_power
 from sim_backend.errors import Unsupported
 
 __all__ = ["compute", "dispatch", "install"]
 
-Apply = Callable[[str, tuple[Any, ...], dict[str, Any]], Any]
+Apply = Callable[[str, tuple[Any, ...], dict[str, Any], Callable[[], Any]], Any]
 
 # Composite operations that would reach the device in pieces: the table has a row for the whole.
 _WHOLE = (
@@ -118,11 +119,10 @@ def dispatch(func: OpOverload, *args: Any, **kwargs: Any) -> Any:
     if is_allowed() or _device is None:
         return compute(func, args, kwargs)
     row = _device.row(func)
-    if _device.apply is not None:
-        handled = _device.apply(row.user_op, args, kwargs)
-        if handled is not None:
-            return _deliver(func, handled, args, kwargs)
-    return _ACTIONS[row.cell](row, func, args, kwargs)
+    run = partial(_ACTIONS[row.cell], row, func, args, kwargs)
+    if _device.apply is None or row.cell not in _COMPUTES:
+        return run()
+    return _device.apply(row.user_op, args, kwargs, run)
 
 
 def _attention(*args: Any, **kwargs: Any) -> Any:
@@ -138,18 +138,11 @@ def _attention(*args: Any, **kwargs: Any) -> Any:
     return output, nothing, None, None, query.shape[2], key.shape[2], nothing, nothing, nothing
 
 
-def _deliver(func: OpOverload, handled: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
-    # An out or in-place form gets the defective result in its argument.
-    shape = shape_of(func)
-    if shape.returns[0] is None:
-        return handled
-    target: torch.Tensor = (dict(zip(shape.names, args, strict=False)) | kwargs)[shape.returns[0]]
-    return target.copy_(handled)
-
-
 def _compute(row: _Row, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if row.needs and _device is not None:
         _device.check_dtypes(row, (*args, *kwargs.values()))
+        if is_unimplemented_power(_device.profile, row.user_op, args):
+            raise RuntimeError(unimplemented(row.user_op))
     return compute(func, args, kwargs)
 
 
@@ -171,9 +164,10 @@ def unimplemented(op: str) -> str:
     return f"Invoked sdsc_fused_{name}_0 which contains unimplemented operation {name}"
 
 
+_COMPUTES = "NDKVHS"
 _REFUSED = ("X", "U")
 _ACTIONS: dict[str, Callable[[_Row, OpOverload, tuple[Any, ...], dict[str, Any]], Any]] = {
-    **dict.fromkeys("NDKVHS", _compute),
+    **dict.fromkeys(_COMPUTES, _compute),
     "F": _fall_back,
     "X": _refuse,
     "U": _abort,

@@ -1,73 +1,63 @@
-"""Defects of single eager calls, asked before every eager operation on the device.
-
-Eager operations of 2026-05 onward are compiled ones (facts 3.1), so pow follows the same rules in both paths.
-"""
+"""Defect rules on single eager calls: those of compiled graphs, for eager operations are compiled (facts 3.1)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves, tree_map
 
-from sim_backend.errata.operands import constant_comparison_problem
-from sim_backend.errata.power import fourth_power, power_form
-from sim_backend.errors import Unsupported
+from sim_backend.errata.rule import Call, Operand, Refusing, Triggered, Verdict, Wrong
+from sim_backend.errata.table import has_rules, judge
 from sim_backend.profiles import Profile, active
 
-COMPARISONS = {
-    "eq": "equal",
-    "ne": "notequal",
-    "ge": "greaterequal",
-    "gt": "greaterthan",
-    "le": "lesserequal",
-    "lt": "lesserthan",
-}
 
+def apply(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
+    """What the eager call `op` ("aten.pow.Tensor_Scalar") gives on the active profile; `run` computes it rightly.
 
-def apply(op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:
-    """The wrong result of the eager call `op` ("aten.pow.Tensor_Scalar"), or None if the call is right.
-
-    Raises Unsupported or RuntimeError where the defect is a refusal.
+    Raises what a triggered rule refuses with.
     """
-    rule = _RULES.get(op)
-    return rule(active(), args) if rule is not None else None
+    profile = active()
+    if not has_rules(profile, op):
+        return run()
+    found = judge_call(profile, op, args, kwargs).triggered
+    for one in found:
+        if isinstance(one.rule.effect, Refusing):
+            raise one.rule.effect.error(one.detail)
+    wrong = [one for one in found if isinstance(one.rule.effect, Wrong)]
+    return _spoiled(profile, wrong, tree_leaves((args, kwargs)), run) if wrong else run()
 
 
-def _power(profile: Profile, args: tuple[Any, ...]) -> torch.Tensor | None:
-    """E-08, E-10: pow with a scalar exponent."""
-    form = power_form(profile, float(args[1]))
-    if form == "unimplemented":
-        raise RuntimeError("Invoked sdsc_fused_pow_0 which contains unimplemented operation pow")
-    return _on_values(fourth_power, args[0]) if form == "fourth_power" else None
+def judge_call(profile: Profile, op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Verdict:
+    """Ask every rule about an eager call; tensors may be fake. `out` arguments are no operands."""
+    named = {k: v for k, v in kwargs.items() if k != "out"}
+    facts_args, facts_kwargs = tree_map(_described, (tuple(args), named))
+    operands = tuple(v for v in tree_leaves((facts_args, facts_kwargs)) if isinstance(v, Operand))
+    return judge(profile, Call(op, op, facts_args, facts_kwargs, operands, None, "eager", False))
 
 
-def _comparison(profile: Profile, args: tuple[Any, ...], op: str) -> None:
-    """E-51: an integer tensor and a Python constant."""
-    if problem := constant_comparison_problem(profile, COMPARISONS[op], args[0].dtype):
-        raise Unsupported(problem)
+def _described(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    extent = value.untyped_storage().nbytes() // value.dtype.itemsize
+    return Operand(tuple(value.shape), tuple(value.stride()), value.storage_offset(), value.dtype, extent, True)
 
 
-def _subscript(profile: Profile, args: tuple[Any, ...]) -> None:
-    """E-51: int32 subscripts."""
-    indices = [i for i in args[1] if isinstance(i, torch.Tensor)]
-    if profile.has("E-51") and any(i.dtype == torch.int32 for i in indices):
-        raise Unsupported("type conversion from torch.int32 to torch.int64")
-
-
-def _on_values(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+def _spoiled(profile: Profile, wrong: list[Triggered], values: list[Any], run: Callable[[], Any]) -> Any:
+    """The result of `run` with the wrong values of `wrong`; inputs are read first, for `run` may write to them."""
     from sim_backend.device import ext
 
-    result: torch.Tensor = ext.from_compute(function(ext.to_compute(x)), x.dtype)
-    return result
-
-
-def _comparison_rule(op: str) -> Callable[[Profile, tuple[Any, ...]], None]:
-    return lambda profile, args: _comparison(profile, args, op)
-
-
-_RULES: dict[str, Callable[[Profile, tuple[Any, ...]], torch.Tensor | None]] = {
-    "aten.pow.Tensor_Scalar": _power,
-    "aten.index.Tensor": _subscript,
-    **{f"aten.{op}.Scalar": _comparison_rule(op) for op in COMPARISONS if op != "ne"},
-}
+    tensors = [v for v in values if isinstance(v, torch.Tensor)]
+    inputs = [ext.to_compute(t).clone() if t.device.type == "spyre" else t for t in tensors]
+    results = run()
+    first = results[0] if isinstance(results, tuple | list) else results
+    value = ext.to_compute(first).clone()
+    for one in wrong:
+        assert isinstance(one.rule.effect, Wrong)
+        value = one.rule.effect.function(value, inputs, one.call, profile.errata[one.rule.erratum])
+    if any(first is t for t in tensors):  # an in-place or out form
+        ext.write_compute(first, value)
+        return results
+    replaced = ext.from_compute(value, first.dtype)
+    return (replaced, *results[1:]) if isinstance(results, tuple | list) else replaced

@@ -1,4 +1,7 @@
-"""Refusals by dtype or shape of operands: E-25, E-51, E-61, E-65, E-68. Each returns the refused thing, or None."""
+"""Refusals by dtype or shape of operands: E-25, E-51, E-61, E-65, E-68. Each returns the refused thing, or None.
+
+What a call of an ATen operation shows is a rule; what only the device's own operations show is asked by the compiler.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ from collections.abc import Sequence
 
 import torch
 
-from sim_backend.profiles import Profile
+from sim_backend.errata.rule import Call, Operand, Refuse, Rule
+from sim_backend.profiles import Profile, split_op
 
 FORMATS = {
     torch.float32: "IEEE_FP32", torch.float16: "SEN169_FP16", torch.bfloat16: "SEN169_FP16", torch.int64: "IEEE_INT32",
@@ -14,7 +18,8 @@ FORMATS = {
     torch.bool: "SEN169_FP16", torch.float64: "INVALID",
 }  # fmt: skip
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-COMPARISONS = ("equal", "notequal", "greaterequal", "greaterthan", "lesserequal", "lesserthan")
+COMPARISONS = {"eq": "equal", "ne": "notequal", "ge": "greaterequal", "gt": "greaterthan", "le": "lesserequal",
+               "lt": "lesserthan"}  # fmt: skip
 STICK = 64
 
 
@@ -36,7 +41,7 @@ def dtype_problem(profile: Profile, opfunc: str, dtype: torch.dtype) -> str | No
 def constant_comparison_problem(profile: Profile, opfunc: str, dtype: torch.dtype) -> str | None:
     """E-51: an integer tensor compared with a Python constant."""
     rule = profile.errata.get("E-51", {}).get("int_constant_comparison")
-    if rule == "raise" and opfunc in COMPARISONS and dtype in INTEGERS:
+    if rule == "raise" and opfunc in COMPARISONS.values() and dtype in INTEGERS:
         return f"{opfunc} of {dtype} with a constant on DataFormats.{FORMATS[dtype]}"
     return None
 
@@ -48,13 +53,27 @@ def stored_bool_problem(profile: Profile, name: str) -> str | None:
     return None
 
 
-def where_problem(profile: Profile, operands: Sequence[torch.Size], result: Sequence[int]) -> str | None:
+def crossing_where(profile: Profile, call: Call) -> str | None:
     """E-61: `where` whose operands are broadcast along different dimensions ([B,1,L,1] and [B,1,1,L] to [B,1,L,L])."""
-    if not profile.has("E-61"):
-        return None
-    spread = {_broadcast_dims(shape, result) for shape in operands if len(shape) == len(result)}
+    shapes = [o.shape for o in call.operands]
+    result = torch.broadcast_shapes(*shapes)
+    spread = {_broadcast_dims(shape, result) for shape in shapes if len(shape) == len(result)}
     crossing = [a for a in spread for b in spread if a - b and b - a]
-    return f"where on operands of shapes {[list(s) for s in operands]}" if crossing else None
+    return f"where on operands of shapes {[list(s) for s in shapes]}" if crossing else None
+
+
+def _compared_constant(profile: Profile, call: Call) -> str | None:
+    """E-51 in eager calls; in graphs the compiler asks for each loop, which sees constants of any origin."""
+    packet, overload = split_op(call.op)
+    if call.form != "eager" or overload != "Scalar":
+        return None
+    return constant_comparison_problem(profile, COMPARISONS[packet.removeprefix("aten.")], call.operands[0].dtype)
+
+
+def _subscripts(profile: Profile, call: Call) -> str | None:
+    """E-51: int32 subscripts in eager calls."""
+    narrow = any(isinstance(i, Operand) and i.dtype == torch.int32 for i in call.args[1])
+    return "type conversion from torch.int32 to torch.int64" if narrow and call.form == "eager" else None
 
 
 def bool_mask_problem(profile: Profile) -> str | None:
@@ -86,3 +105,10 @@ def matmul_shape_problem(profile: Profile, left: Sequence[int], right: Sequence[
 
 def _broadcast_dims(shape: Sequence[int], result: Sequence[int]) -> frozenset[int]:
     return frozenset(d for d, (a, b) in enumerate(zip(shape, result, strict=True)) if a == 1 and b > 1)
+
+
+RULES = (
+    Rule("E-51", frozenset(f"aten.{op}" for op in COMPARISONS), _compared_constant, Refuse("unsupported_dtype")),
+    Rule("E-51", frozenset(["aten.index"]), _subscripts, Refuse("unsupported_dtype")),
+    Rule("E-61", frozenset(["aten.where"]), crossing_where, Refuse("unsupported_op")),
+)

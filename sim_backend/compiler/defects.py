@@ -1,0 +1,135 @@
+"""Defect rules on FX nodes: facts of a call, the verdict on it, and wrong results put in the place of right ones."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch._inductor import ir
+from torch.fx import Node, map_arg
+
+from sim_backend.compiler.ir import NativeCall
+from sim_backend.compiler.origins import VIEWS, origin_of
+from sim_backend.compiler.session import Session
+from sim_backend.errata.rule import Call, Evaluation, Operand, Triggered, Unimplemented, Within, Wrong
+from sim_backend.errata.table import has_rules, judge, name_of
+
+_WRONG = "spyre_wrong"
+_WITHIN = "spyre_within"
+_UNIMPLEMENTED = "spyre_unimplemented"
+
+
+def meet_defects(session: Session, node: Node) -> None:
+    """Ask every rule about `node` and note the outcome; wrong results are left on the node for its lowering."""
+    if not has_rules(session.profile, str(node.target)):
+        return
+    verdict = judge(session.profile, call_of(node))
+    session.evaluations[node.name] = tuple(verdict.evaluations)
+    for found in verdict.triggered:
+        session.meet(found, origin_of(node))
+        _leave(session, node, found)
+
+
+def _leave(session: Session, node: Node, found: Triggered) -> None:
+    effect = found.rule.effect
+    if isinstance(effect, Wrong):
+        node.meta.setdefault(_WRONG, []).append((found, dict(session.profile.errata[found.rule.erratum])))
+    elif isinstance(effect, Within):
+        node.meta.setdefault(_WITHIN, {})[found.rule.erratum] = effect.parameters(session.profile, found.call)
+    elif isinstance(effect, Unimplemented):
+        node.meta[_UNIMPLEMENTED] = found.rule.erratum
+
+
+def unimplemented_erratum(node: Node | None) -> str | None:
+    """The erratum by which the operation of `node` is unimplemented."""
+    found: str | None = None if node is None else node.meta.get(_UNIMPLEMENTED)
+    return found
+
+
+def within(node: Node) -> dict[str, Any]:
+    """Erratum -> parameters of the defects that the native operation of `node` has inside."""
+    found: dict[str, Any] = node.meta.get(_WITHIN, {})
+    return found
+
+
+def call_of(node: Node) -> Call:
+    """The facts of the call that `node` makes."""
+    operands: list[Operand] = []
+
+    def described(argument: Node) -> Operand | None:
+        value = argument.meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            return None
+        operands.append(operand_of(value, _comes_from_outside(argument)))
+        return operands[-1]
+
+    args, kwargs = map_arg((node.args, dict(node.kwargs)), described)
+    result = node.meta.get("val")
+    return Call(
+        op=str(node.target),
+        original=str(node.meta.get("original_aten") or node.target),
+        args=tuple(args),
+        kwargs=dict(kwargs),
+        operands=tuple(operands),
+        result=operand_of(result, False) if isinstance(result, torch.Tensor) else None,
+        form="compiled",
+        fused=_is_fused(node),
+    )
+
+
+def operand_of(value: torch.Tensor, graph_input: bool) -> Operand:
+    """The facts of a tensor, real or fake."""
+    return Operand(
+        shape=tuple(int(n) for n in value.shape),
+        stride=tuple(int(n) for n in value.stride()),
+        offset=int(value.storage_offset()),
+        dtype=value.dtype,
+        extent=int(value.untyped_storage().nbytes()) // value.dtype.itemsize,
+        graph_input=graph_input,
+    )
+
+
+def _comes_from_outside(node: Node) -> bool:
+    """True if views lead from a graph input or constant to `node`."""
+    while _is_view(node) and node.all_input_nodes:
+        node = node.all_input_nodes[0]
+    return node.op in ("placeholder", "get_attr")
+
+
+def _is_view(node: Node) -> bool:
+    target = node.target
+    is_named = isinstance(target, torch._ops.OpOverload) and target.overloadpacket.__name__ in VIEWS - {"clone"}
+    return node.op == "call_function" and is_named
+
+
+def _is_fused(node: Node) -> bool:
+    return any(n is not node and n.op == "call_function" and not _is_view(n) for n in node.graph.nodes)
+
+
+# --- lowering
+def replacing(call_function: Callable[..., Any]) -> Callable[..., Any]:
+    """GraphLowering.call_function, whose results are replaced where a defect makes them wrong."""
+
+    @functools.wraps(call_function)
+    def call(graph: Any, target: Any, args: Any, kwargs: Any) -> Any:
+        result = call_function(graph, target, args, kwargs)
+        defects = graph.current_node.meta.get(_WRONG, ())
+        inputs = [v for v in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(v, ir.TensorBox)]
+        return functools.reduce(lambda value, defect: _replaced(value, inputs, *defect), defects, result)
+
+    return call
+
+
+def _replaced(result: Any, inputs: list[ir.TensorBox], found: Triggered, parameters: dict[str, Any]) -> Any:
+    if isinstance(result, tuple | list):
+        return (_replaced(result[0], inputs, found, parameters), *result[1:])
+    assert isinstance(found.rule.effect, Wrong)
+    constants = {"function": name_of(found.rule.effect.function), "call": found.call, "parameters": parameters}
+    return NativeCall.create("wrong", result.get_size(), [result, *inputs], constants)
+
+
+def evaluations_of(session: Session, origins: Iterable[Any]) -> tuple[Evaluation, ...]:
+    """What was asked about the FX nodes among `origins`; each is given out once."""
+    return session.take_evaluations(n.name for n in sorted(o for o in origins if isinstance(o, Node)))

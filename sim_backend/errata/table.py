@@ -1,0 +1,49 @@
+"""All rules of all subjects, by the operation they look at."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from sim_backend.errata import numerics, operands, power
+from sim_backend.errata.rule import Call, Evaluation, Rule, Triggered, Verdict, WrongFunction
+from sim_backend.profiles import Profile, split_op
+
+RULES: tuple[Rule, ...] = (*numerics.RULES, *operands.RULES, *power.RULES)
+
+
+@cache
+def rules_for(profile: Profile, packet: str) -> tuple[Rule, ...]:
+    """The rules that look at calls of `packet` ("aten.ne") and whose erratum is switched on."""
+    return tuple(r for r in RULES if packet in r.ops and profile.has(r.erratum))
+
+
+def has_rules(profile: Profile, op: str) -> bool:
+    """True if any rule looks at calls of the overload `op`."""
+    return bool(rules_for(profile, split_op(op)[0]))
+
+
+def judge(profile: Profile, call: Call) -> Verdict:
+    """Ask every rule about `call`."""
+    verdict = Verdict()
+    for rule in rules_for(profile, split_op(call.op)[0]):
+        detail = rule.applies(profile, call)
+        verdict.evaluations.append(Evaluation(rule.erratum, detail is not None, call.op, detail or ""))
+        if detail is not None:
+            verdict.triggered.append(Triggered(rule, call, detail))
+    return verdict
+
+
+def name_of(function: WrongFunction) -> str:
+    """ "numerics:never_unequal", by which generated modules name the function of a `Wrong` effect."""
+    return f"{function.__module__.rpartition('.')[2]}:{function.__name__}"
+
+
+@cache
+def function_named(name: str) -> WrongFunction:
+    """The function that `name_of` named."""
+    module, _, attribute = name.partition(":")
+    found: Any = getattr(import_module(f"sim_backend.errata.{module}"), attribute)
+    function: WrongFunction = found
+    return function
