@@ -9,7 +9,7 @@ import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch.fx import Graph, Node
 
-from sim_backend.compiler.defects import meet_defects
+from sim_backend.compiler.defects import meet_defects, meet_input
 from sim_backend.compiler.identity import compile_identity
 from sim_backend.compiler.origins import origin_of
 from sim_backend.compiler.session import Refusal, RefusalKind, Session, current_session
@@ -26,6 +26,8 @@ class GraphChecks(CustomGraphPass):
         """Check every node on the device."""
         session = current_session()
         for node in graph.nodes:
+            if node.op == "placeholder" and _on_device(node):
+                meet_input(session, node)
             if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload) and _on_device(node):
                 check_node(session, node)
 

@@ -22,6 +22,8 @@ KEPT = (
     aten.pow.Tensor_Tensor,
     aten.pow.Scalar,
     aten.triu.default,
+    aten.index_copy.default,
+    aten.index_add.default,
     aten.clamp.default,
     aten.clamp.Tensor,
     aten.clamp_min.default,

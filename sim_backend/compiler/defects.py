@@ -10,6 +10,7 @@ import torch
 from torch._inductor import ir
 from torch.fx import Node, map_arg
 
+from sim_backend.compiler.context import context_of
 from sim_backend.compiler.ir import NativeCall
 from sim_backend.compiler.origins import VIEWS, origin_of
 from sim_backend.compiler.session import Session
@@ -30,6 +31,18 @@ def meet_defects(session: Session, node: Node) -> None:
     for found in verdict.triggered:
         session.meet(found, origin_of(node))
         _leave(session, node, found)
+
+
+def meet_input(session: Session, node: Node) -> None:
+    """Ask about a graph input, as a call "spyre.graph_input" with itself as the only operand (E-31)."""
+    value, op = node.meta.get("val"), "spyre.graph_input"
+    if not isinstance(value, torch.Tensor) or not has_rules(session.profile, op):
+        return
+    operand = operand_of(value, True)
+    verdict = judge(session.profile, Call(op, op, (operand,), {}, (operand,), operand, "compiled", True))
+    session.evaluations[node.name] = tuple(verdict.evaluations)
+    for found in verdict.triggered:
+        session.meet(found, origin_of(next(iter(node.users), None)))
 
 
 def _leave(session: Session, node: Node, found: Triggered) -> None:
@@ -76,6 +89,7 @@ def call_of(node: Node) -> Call:
         result=operand_of(result, False) if isinstance(result, torch.Tensor) else None,
         form="compiled",
         fused=_is_fused(node),
+        context=context_of(node),
     )
 
 

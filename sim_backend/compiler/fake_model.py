@@ -58,14 +58,14 @@ def structure_of(module: torch.nn.Module) -> tuple[Any, ...]:
 
 
 def describe_arguments(values: Any) -> tuple[Any, ...]:
-    """A hashable description of arguments: tensors by size, stride and dtype, scalars by value, the rest by type."""
+    """A hashable description of arguments: tensors by size, stride, offset, dtype; scalars by value; others by type."""
     leaves, spec = torch.utils._pytree.tree_flatten(values)
     return (str(spec), tuple(_describe(v) for v in leaves))
 
 
 def _describe(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
-        return tuple(value.shape), tuple(value.stride()), str(value.dtype), value.device.type
+        return tuple(value.shape), tuple(value.stride()), value.storage_offset(), str(value.dtype), value.device.type
     return repr(value) if isinstance(value, int | float | bool | str | type(None)) else type(value).__qualname__
 
 

@@ -11,6 +11,7 @@ import torch
 from torch._inductor import ir
 from torch._inductor.virtualized import V
 
+from sim_backend.compiler.session import current_session
 from sim_backend.compiler.sticks import row_stride
 
 
@@ -132,8 +133,13 @@ class KernelSource:
     def _read(self, root: str) -> str:
         width = f", {buffer_facts(root).row}" if root in V.graph.graph_inputs else ""
         copy = ".clone()" if root in self.written else ""
-        return f"{self.flats[root]} = rt.read({self.parameters[root]}{width}){copy}"
+        return f"{self.flats[root]} = rt.read({self.parameters[root]}{width}{from_start(root)}){copy}"
 
     def _write(self, root: str) -> str:
         tag = f", {self.tags[root]}" if self.tags.get(root) else ""
-        return f"rt.write({self.parameters[root]}, {self.flats[root]}{tag})"
+        return f"rt.write({self.parameters[root]}, {self.flats[root]}{tag}{from_start(root)})"
+
+
+def from_start(root: str) -> str:
+    """The argument by which a graph input is taken from the start of its storage, as E-31 has it, or ""."""
+    return ", start=True" if root in V.graph.graph_inputs and current_session().profile.has("E-31") else ""

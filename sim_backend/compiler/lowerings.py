@@ -189,6 +189,19 @@ def _scale(x: ir.TensorBox, factor: float) -> ir.TensorBox:
     return pointwise(x, lambda v: ops.mul(v, ops.constant(factor, dtype)))
 
 
+# --- indexed writes
+def index_copy(x: ir.TensorBox, dim: int, index: ir.TensorBox, source: ir.TensorBox) -> ir.TensorBox:
+    """One indirect write of `source` into a copy of `x`."""
+    return NativeCall.create("index_copy", x.get_size(), [x, index, source], {"dim": dim})
+
+
+def index_add(
+    x: ir.TensorBox, dim: int, index: ir.TensorBox, source: ir.TensorBox, *, alpha: float = 1
+) -> ir.TensorBox:
+    """Read, add, write back: right for unique indices only (facts 3.2)."""
+    return NativeCall.create("index_add", x.get_size(), [x, index, source], {"dim": dim, "alpha": alpha})
+
+
 # --- LayerNorm and attention
 def layer_norm(x: ir.TensorBox, normalized_shape: Sequence[Any], weight: Any, bias: Any, eps: float) -> tuple[Any, ...]:
     """exx2, layernormscale, layernormnorm in one call. Mean and reciprocal deviation are made only if they are used."""
@@ -256,6 +269,8 @@ OVERRIDES: dict[Any, Lowering] = {
     aten.mm.default: mm,
     aten.bmm.default: bmm,
     aten.addmm.default: addmm,
+    aten.index_copy.default: index_copy,
+    aten.index_add.default: index_add,
     aten.native_layer_norm.default: layer_norm,
     aten._scaled_dot_product_fused_attention_overrideable.default: attention,
 }

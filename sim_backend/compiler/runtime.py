@@ -34,12 +34,13 @@ def register_audit(record: dict[str, Any]) -> None:
 
 
 # --- memory
-def read(t: torch.Tensor, width: int = 0) -> torch.Tensor:
+def read(t: torch.Tensor, width: int = 0, start: bool = False) -> torch.Tensor:
     """The flat values of a device tensor's buffer, DL16 decoded to fp32.
 
     `width` > 0 marks a graph input with rows of that many elements: if it carries the broadcast tag (E-18), it is
-    read with the default layout.
+    read with the default layout. `start`: from the start of its storage, whatever the view's offset (E-31).
     """
+    t = _from_start(t) if start and t.storage_offset() else t
     if t.device.type != "spyre":
         return _flat(t.float() if t.dtype in HALF else t)
     if t.dtype not in HALF:
@@ -50,15 +51,19 @@ def read(t: torch.Tensor, width: int = 0) -> torch.Tensor:
     return borders.default_reading(flat, width) if width and ext.layout_tag(t) == borders.BROADCAST else flat
 
 
-def matrix(t: torch.Tensor, width: int, size: Sequence[int], stride: Sequence[int], offset: int) -> torch.Tensor:
+def matrix(
+    t: torch.Tensor, width: int, size: Sequence[int], stride: Sequence[int], offset: int, start: bool = False
+) -> torch.Tensor:
     """A transposed view of a graph input's values; of a weight, a contiguous copy is kept, which multiplies faster."""
+    t = _from_start(t) if start and t.storage_offset() else t
     if type(t) is not torch.nn.Parameter or t.dtype not in HALF:
         return torch.as_strided(read(t, width), size, stride, offset)
     return cached_weight(t, lambda w: torch.as_strided(_decoded(w), size, stride, offset).contiguous(), (size, stride))
 
 
-def write(t: torch.Tensor, flat: torch.Tensor, tag: int = 0) -> None:
+def write(t: torch.Tensor, flat: torch.Tensor, tag: int = 0, start: bool = False) -> None:
     """Store `flat` into the device tensor `t` (same storage order), DL16 encoded; int64 keeps 32 bits."""
+    t = _from_start(t) if start and t.storage_offset() else t
     target = _flat(ext.cpu_alias(t))
     if t.dtype in HALF:
         encode_into(flat.contiguous(), target)
@@ -68,6 +73,10 @@ def write(t: torch.Tensor, flat: torch.Tensor, tag: int = 0) -> None:
         target.copy_(flat)
     if tag:
         ext.set_layout_tag(t, tag)
+
+
+def _from_start(t: torch.Tensor) -> torch.Tensor:
+    return torch.as_strided(t.detach(), t.shape, t.stride(), 0)
 
 
 def _decoded(t: torch.Tensor) -> torch.Tensor:
@@ -159,6 +168,20 @@ def mm(a: torch.Tensor, b: torch.Tensor, *, half: bool) -> torch.Tensor:
     """a @ b in fp32 with one rounding at the end; 2-D or batched."""
     product = torch.matmul(a, b)
     return round_dl16_(product) if half else product
+
+
+def index_copy(x: torch.Tensor, index: torch.Tensor, source: torch.Tensor, *, half: bool, dim: int) -> torch.Tensor:
+    """`x` with the slices of `source` along `dim` at the places of `index`."""
+    return x.index_copy(dim, index.to(torch.int64), source)
+
+
+def index_add(
+    x: torch.Tensor, index: torch.Tensor, source: torch.Tensor, *, half: bool, dim: int, alpha: float
+) -> torch.Tensor:
+    """Read, add, write back: of equal indices the last one counts (facts 3.2)."""
+    places = index.to(torch.int64)
+    added = x.index_select(dim, places) + source * alpha
+    return x.index_copy(dim, places, r(added) if half else added)
 
 
 def layer_norm(

@@ -25,7 +25,7 @@ from torch.utils._ordered_set import OrderedSet
 from sim_backend.compiler.defects import evaluations_of
 from sim_backend.compiler.emit import Emitter
 from sim_backend.compiler.ir import NativeCall
-from sim_backend.compiler.kernel import KernelSource, buffer_facts
+from sim_backend.compiler.kernel import KernelSource, buffer_facts, from_start
 from sim_backend.compiler.origins import origin_of, pick_origin
 from sim_backend.compiler.rules import NodeRules
 from sim_backend.compiler.session import KernelRecord, Session, current_session
@@ -171,7 +171,7 @@ def _operand(kernel: KernelSource, rules: NodeRules, operand: Any, node: Node | 
         and facts.root not in kernel.written
         and stride != sorted(stride, reverse=True)
     ):
-        return f"rt.matrix({kernel.parameter(facts.root)}, {facts.row}, {region})"
+        return f"rt.matrix({kernel.parameter(facts.root)}, {facts.row}, {region}{from_start(facts.root)})"
     return f"torch.as_strided({kernel.flat(facts.root)}, {region})"
 
 

@@ -6,11 +6,11 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from sim_backend.errata import numerics, operands, power
+from sim_backend.errata import numerics, operands, power, reductions, views
 from sim_backend.errata.rule import Call, Evaluation, Rule, Triggered, Verdict, WrongFunction
 from sim_backend.profiles import Profile, split_op
 
-RULES: tuple[Rule, ...] = (*numerics.RULES, *operands.RULES, *power.RULES)
+RULES: tuple[Rule, ...] = (*numerics.RULES, *operands.RULES, *power.RULES, *reductions.RULES, *views.RULES)
 
 
 @cache
