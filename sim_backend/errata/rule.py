@@ -63,8 +63,8 @@ class Call:
 
     `op` is the overload ("aten.ne.Scalar"), `original` the one it was decomposed from (the same, if it was not).
     `args` and `kwargs` hold an Operand for each tensor; `operands` are those in order; `result` is None if the result
-    is not one tensor or not known before the call (eager). `fused`: the graph has other device operations. `context`: words on
-    the call that only its graph shows (compiler.context).
+    is not one tensor or not known before the call (eager). `fused`: the graph has other device operations. `context`:
+    words on the call that only its graph shows (compiler.context).
     """
 
     op: str
