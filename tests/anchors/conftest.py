@@ -5,36 +5,11 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-TESTS = Path(__file__).parents[1]
-
-
-def _observe(work: dict[str, list[str]], cache: Path) -> dict[str, Any]:
-    environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent), os.environ.get("PYTHONPATH", "")]),
-        "TORCHINDUCTOR_CACHE_DIR": str(cache),
-    }
-    environment.pop("SPYRE_SIM_PROFILE", None)
-    child = subprocess.run(
-        [sys.executable, "-m", "anchors.observe"],
-        input=json.dumps(work),
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    assert child.returncode == 0, child.stderr[-4000:]
-    observations: dict[str, Any] = json.loads(child.stdout)
-    return observations
+from anchors.children import run
 
 
 @pytest.fixture(scope="session")
@@ -45,13 +20,13 @@ def observations(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
         parameters = getattr(getattr(item, "callspec", None), "params", {})
         if {"profile", "name"} <= parameters.keys() and Path(__file__).parent in item.path.parents:
             work.setdefault(parameters["profile"], []).append(parameters["name"])
-    work = {profile: sorted(names) for profile, names in sorted(work.items())}
+    work = {profile: sorted(set(names)) for profile, names in sorted(work.items())}
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     store = shared / "anchors.json"
     with (shared / "anchors.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not store.exists():
-            store.write_text(json.dumps(_observe(work, shared / "anchors-inductor")))
+            store.write_text(run("anchors.observe", str(shared / "anchors-inductor"), stdin=json.dumps(work)))
         kept: dict[str, Any] = json.loads(store.read_text())
     return kept

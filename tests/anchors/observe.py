@@ -1,6 +1,6 @@
 """Run stimuli in children and write down what happened, one JSON object each.
 
-    python -m anchors.observe < '{"profile-2026-08": ["name", ...], ...}'
+    python -m anchors.observe CACHE < '{"profile-2026-08": ["name", ...], ...}'
 
 torch is imported once; each profile runs in a fork of its own, because a process has one profile. A child that a
 stimulus kills is replaced by another for the rest.
@@ -111,7 +111,8 @@ def _run_profile(profile: str, names: list[str]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Two profiles at a time."""
+    """Two profiles at a time. `CACHE` is the folder of generated modules."""
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = sys.argv[1]
     import torch._inductor.compile_fx  # noqa: F401  (imported once, before the forks)
 
     load()

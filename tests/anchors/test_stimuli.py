@@ -1,22 +1,39 @@
 """Each published stimulus, run through public PyTorch calls, gives what the facts page says of it.
 
-Written from the facts page alone: what a stimulus should give is never looked up in the simulator's errata.
+Written from the facts page alone: what a stimulus should give is never looked up in the simulator's errata. A case in
+`not_modelled.yaml` is one the simulator does not show, with the reason; it has to differ from the page, or its entry is
+stale.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
-from anchors.stimulus import load
+import yaml
+from anchors.stimulus import AUG, SEP, Stimulus, load
 
+pytestmark = pytest.mark.timeout(1600)  # the first test waits for all observations
 TABLE = load()
+NOT_MODELLED: dict[str, str] = yaml.safe_load(Path(__file__).with_name("not_modelled.yaml").read_text())["cases"]
+
+
+def case(profile: str, name: str) -> str:
+    return f"{name}-{profile.removeprefix('profile-')}"
+
+
+def is_long(stimulus: Stimulus, profile: str) -> bool:
+    """September is long where it repeats August."""
+    return stimulus.long or (profile == SEP and stimulus.published[SEP] == stimulus.published.get(AUG))
+
+
 CASES = [
     pytest.param(
         profile,
         name,
-        marks=[pytest.mark.fact(*s.facts), *([pytest.mark.long] if s.long else [])],
-        id=f"{s.facts[0]}-{name}-{profile.removeprefix('profile-')}",
+        id=case(profile, name),
+        marks=[pytest.mark.fact(*s.facts), *([pytest.mark.long] if is_long(s, profile) else [])],
     )
     for name, s in TABLE.items()
     for profile in s.published
@@ -25,6 +42,14 @@ CASES = [
 
 @pytest.mark.parametrize(("profile", "name"), CASES)
 def test_a_published_stimulus_gives_what_is_published(profile: str, name: str, observations: dict[str, Any]) -> None:
-    seen = observations[profile][name]
-    disagreement = TABLE[name].published[profile].disagreement(seen)
-    assert disagreement is None, f"{name} under {profile}: {disagreement}"
+    disagreement = TABLE[name].published[profile].disagreement(observations[profile][name])
+    reason = NOT_MODELLED.get(case(profile, name))
+    if reason is None:
+        assert disagreement is None, f"{name} under {profile}: {disagreement}"
+    else:
+        assert disagreement or reason.startswith("awaited"), f"{name} under {profile} is modelled: take it off the list"
+
+
+def test_every_listed_case_exists() -> None:
+    known = {case(profile, name) for name, s in TABLE.items() for profile in s.published}
+    assert NOT_MODELLED.keys() <= known
