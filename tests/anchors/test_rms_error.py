@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 
 import pytest
-
 from anchors.children import run
 
 pytestmark = [pytest.mark.fact("E-02", "1.6"), pytest.mark.timeout(1600)]
