@@ -44,10 +44,10 @@ def check_node(session: Session, node: Node) -> None:
     original_cell = session.profile.cell(original, "compiled") if original.startswith("aten.") else "R"
     if cell == "X" or original_cell == "X":
         _refuse(session, node, "unsupported_op", original if original_cell == "X" else name)
-    elif cell == "F":
-        node.meta["should_fallback"] = True
     else:
-        meet_defects(session, node)
+        if cell == "F":
+            node.meta["should_fallback"] = True
+        meet_defects(session, node, falls_back=cell == "F")
     if session.profile.ideal:
         return
     if rule := _RULES.get(getattr(node.target, "overloadpacket", None)):
@@ -69,15 +69,11 @@ def _on_device(node: Node) -> bool:
 
 
 def _check_product(session: Session, node: Node) -> None:
-    """Matrix products: no fp32 (E-65); sizes of weights (E-25, E-68)."""
-    left, right = _values(node)[-2:]
-    if problem := operand_rules.dtype_problem(session.profile, "batchmatmul", left.dtype):
-        _refuse(session, node, "unsupported_dtype", problem, "E-65")
-    if left.dim() != 2:
-        return
-    if problem := operand_rules.matmul_shape_problem(session.profile, left.shape, right.shape):
-        kind: RefusalKind = "shape_limit"
-        _refuse(session, node, kind, problem, "E-25" if right.shape[-1] == 1 else "E-68")
+    """Matrix products compute on DL16 alone; fp32 is a defect of its own (E-65)."""
+    dtype = _values(node)[-1].dtype
+    problem = operand_rules.dtype_problem(session.profile, "batchmatmul", dtype)
+    if problem is not None and dtype != torch.float32:
+        _refuse(session, node, "unsupported_dtype", problem)
 
 
 def _check_layer_norm(session: Session, node: Node) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -54,6 +55,7 @@ def decomposition_table(profile: Profile) -> DecompositionTable:
         table.pop(op, None)
     for op in fallbacks_of(profile):
         table.pop(op, None)
+    table.update({op: pieces for op, pieces in PIECES.items() if not _is_fallback(profile, op)})
     table[aten._fused_rms_norm.default] = fused_rms_norm
     table[aten.linalg_vector_norm.default] = partial(vector_norm, table.get(aten.linalg_vector_norm.default))
     return table
@@ -68,6 +70,29 @@ def fallbacks_of(profile: Profile) -> list[torch._ops.OpOverload]:
 
 def _is_fallback(profile: Profile, op: torch._ops.OpOverload) -> bool:
     return split_op(str(op))[0].startswith("aten.") and profile.cell(str(op), "compiled") == "F"
+
+
+def split(x: torch.Tensor, size: int, dim: int = 0) -> list[torch.Tensor]:
+    """Slices, so that each piece is an operation of its own with its own offset (E-35)."""
+    return split_with_sizes(x, [min(size, x.shape[dim] - at) for at in range(0, x.shape[dim], size)], dim)
+
+
+def split_with_sizes(x: torch.Tensor, sizes: list[int], dim: int = 0) -> list[torch.Tensor]:
+    """Slices, as `split`."""
+    ends = list(accumulate(sizes))
+    return [aten.slice.Tensor(x, dim, end - size, end) for size, end in zip(sizes, ends, strict=True)]
+
+
+def unbind(x: torch.Tensor, dim: int = 0) -> list[torch.Tensor]:
+    """Selects, as `split`."""
+    return [aten.select.int(x, dim, i) for i in range(x.shape[dim])]
+
+
+PIECES: dict[Any, Callable[..., Any]] = {
+    aten.split.Tensor: split,
+    aten.split_with_sizes.default: split_with_sizes,
+    aten.unbind.int: unbind,
+}
 
 
 def fused_rms_norm(

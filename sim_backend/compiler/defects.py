@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,8 +13,9 @@ from torch.fx import Node, map_arg
 
 from sim_backend.compiler.context import context_of
 from sim_backend.compiler.ir import NativeCall
-from sim_backend.compiler.origins import VIEWS, origin_of
-from sim_backend.compiler.session import Session
+from sim_backend.compiler.origins import VIEWS, origin_of, pick_origin
+from sim_backend.compiler.session import Refusal, Session
+from sim_backend.errata.process import BUNDLE_ABORT, bundle_problem
 from sim_backend.errata.rule import Call, Evaluation, Operand, Triggered, Unimplemented, Within, Wrong
 from sim_backend.errata.table import has_rules, judge, name_of
 
@@ -22,11 +24,11 @@ _WITHIN = "spyre_within"
 _UNIMPLEMENTED = "spyre_unimplemented"
 
 
-def meet_defects(session: Session, node: Node) -> None:
+def meet_defects(session: Session, node: Node, falls_back: bool = False) -> None:
     """Ask every rule about `node` and note the outcome; wrong results are left on the node for its lowering."""
-    if not has_rules(session.profile, str(node.target)):
+    if not has_rules(session.profile, str(node.target), falls_back):
         return
-    verdict = judge(session.profile, call_of(node))
+    verdict = judge(session.profile, call_of(node), falls_back)
     session.evaluations[node.name] = tuple(verdict.evaluations)
     for found in verdict.triggered:
         session.meet(found, origin_of(node))
@@ -48,7 +50,7 @@ def meet_input(session: Session, node: Node) -> None:
 def _leave(session: Session, node: Node, found: Triggered) -> None:
     effect = found.rule.effect
     if isinstance(effect, Wrong):
-        node.meta.setdefault(_WRONG, []).append((found, dict(session.profile.errata[found.rule.erratum])))
+        node.meta.setdefault(_WRONG, []).append((found, session.profile.to_dict()["errata"][found.rule.erratum]))
     elif isinstance(effect, Within):
         node.meta.setdefault(_WITHIN, {})[found.rule.erratum] = effect.parameters(session.profile, found.call)
     elif isinstance(effect, Unimplemented):
@@ -75,7 +77,7 @@ def call_of(node: Node) -> Call:
         value = argument.meta.get("val")
         if not isinstance(value, torch.Tensor):
             return None
-        operands.append(operand_of(value, _comes_from_outside(argument)))
+        operands.append(_operand_at(argument, value))
         return operands[-1]
 
     args, kwargs = map_arg((node.args, dict(node.kwargs)), described)
@@ -105,11 +107,18 @@ def operand_of(value: torch.Tensor, graph_input: bool) -> Operand:
     )
 
 
-def _comes_from_outside(node: Node) -> bool:
-    """True if views lead from a graph input or constant to `node`."""
+def _operand_at(node: Node, value: torch.Tensor) -> Operand:
+    """The facts of `node`, with the views that lead to it from its buffer."""
+    views: list[str] = []
     while _is_view(node) and node.all_input_nodes:
+        views.append(f"aten.{node.target.overloadpacket.__name__}")  # type: ignore[union-attr]
         node = node.all_input_nodes[0]
-    return node.op in ("placeholder", "get_attr")
+    base = node.meta.get("val")
+    return replace(
+        operand_of(value, node.op in ("placeholder", "get_attr")),
+        views=tuple(reversed(views)),
+        base=tuple(int(n) for n in base.shape) if isinstance(base, torch.Tensor) else (),
+    )
 
 
 def _is_view(node: Node) -> bool:
@@ -142,6 +151,17 @@ def _replaced(result: Any, inputs: list[ir.TensorBox], found: Triggered, paramet
     assert isinstance(found.rule.effect, Wrong)
     constants = {"function": name_of(found.rule.effect.function), "call": found.call, "parameters": parameters}
     return NativeCall.create("wrong", result.get_size(), [result, *inputs], constants)
+
+
+def judge_bundle(session: Session, name: str, nodes: int, origins: Iterable[Any]) -> list[Evaluation]:
+    """E-55: ask whether the bundle `name` of so many device operations is too long, and meet it if so."""
+    if not session.profile.has("E-55"):
+        return []
+    problem = bundle_problem(session.profile, nodes)
+    if problem is not None:
+        origin = origin_of(pick_origin(origins))
+        session.refuse(Refusal(BUNDLE_ABORT.kind, problem, origin, "E-55", at_call=True, effect=BUNDLE_ABORT))
+    return [Evaluation("E-55", problem is not None, name, problem or "")]
 
 
 def evaluations_of(session: Session, origins: Iterable[Any]) -> tuple[Evaluation, ...]:

@@ -100,6 +100,7 @@ class OutsideMode(TorchDispatchMode):
             self._refuse("unsupported_op", _unimplemented(name), origin)
         elif cell == "F":
             self.session.fallbacks.append(origin)
+            self._meet(name, args, kwargs, origin, falls_back=True)
         else:
             self._check_values(name, args, kwargs, leaves, origin)
 
@@ -112,11 +113,19 @@ class OutsideMode(TorchDispatchMode):
                 thing = f"{name} on DataFormats.{operand_rules.FORMATS[dtype]}"
                 self.session.refuse(Refusal("unsupported_dtype", thing, origin, erratum))
                 return
-        found = judge_call(profile, name, args, kwargs).triggered if has_rules(profile, name) else []
-        for one in found:
-            self.session.meet(one, origin)
+        found = self._meet(name, args, kwargs, origin, falls_back=False)
         if not found and is_unimplemented_power(profile, name, args):
             self._refuse("unsupported_op", _unimplemented(name), origin)
+
+    def _meet(self, name: str, args: Any, kwargs: Any, origin: Origin, falls_back: bool) -> bool:
+        """Note the defects that the call meets; True if there are any."""
+        profile = self.session.profile
+        if not has_rules(profile, name, falls_back):
+            return False
+        found = judge_call(profile, name, args, kwargs, falls_back).triggered
+        for one in found:
+            self.session.meet(one, origin)
+        return bool(found)
 
     def _check_copy(self, kwargs: dict[str, Any], leaves: list[torch.Tensor], origin: Origin) -> None:
         """Casts on the device; a copy to the host is always possible."""

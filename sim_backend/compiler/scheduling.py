@@ -22,7 +22,7 @@ from torch._inductor.virtualized import V
 from torch.fx import Node
 from torch.utils._ordered_set import OrderedSet
 
-from sim_backend.compiler.defects import evaluations_of
+from sim_backend.compiler.defects import evaluations_of, judge_bundle
 from sim_backend.compiler.emit import Emitter
 from sim_backend.compiler.ir import NativeCall
 from sim_backend.compiler.kernel import KernelSource, buffer_facts, from_start
@@ -202,7 +202,7 @@ def _write_call(kernel: KernelSource, session: Session, nodes: Sequence[BaseSche
         wrapper.header.splice(f"\n\ndef {name}({parameters}):\n{body}".replace("@KERNEL@", name))
     wrapper.writeline(f"{name}({', '.join(kernel.parameters)})")
     origins = [o for n in nodes if n.node is not None for o in n.node.get_origins()]
-    errata = evaluations_of(session, dict.fromkeys(origins))
+    errata = (*evaluations_of(session, dict.fromkeys(origins)), *judge_bundle(session, name, len(nodes), origins))
     session.kernels.append(KernelRecord(name, len(nodes), dict(kernel.ops), len(kernel.local), errata))
 
 

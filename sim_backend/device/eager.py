@@ -24,7 +24,7 @@ from sim_backend.errors import Unsupported
 
 __all__ = ["compute", "dispatch", "install"]
 
-Apply = Callable[[str, tuple[Any, ...], dict[str, Any], Callable[[], Any]], Any]
+Apply = Callable[[str, tuple[Any, ...], dict[str, Any], Callable[[], Any], bool], Any]
 
 # Composite operations that would reach the device in pieces: the table has a row for the whole.
 _WHOLE = (
@@ -104,6 +104,7 @@ def install(profile: Any, apply: Apply | None) -> None:
     for name in _WHOLE:
         _register_whole(whole, name)
     whole.impl(_ATTENTION, _attention)
+    whole.impl("convolution_overrideable", partial(dispatch, torch.ops.aten.convolution.default))
     _libraries.extend([everything, whole])
 
 
@@ -120,9 +121,9 @@ def dispatch(func: OpOverload, *args: Any, **kwargs: Any) -> Any:
         return compute(func, args, kwargs)
     row = _device.row(func)
     run = partial(_ACTIONS[row.cell], row, func, args, kwargs)
-    if _device.apply is None or row.cell not in _COMPUTES:
+    if _device.apply is None or row.cell in _REFUSED:
         return run()
-    return _device.apply(row.user_op, args, kwargs, run)
+    return _device.apply(row.user_op, args, kwargs, run, row.cell == "F")
 
 
 def _attention(*args: Any, **kwargs: Any) -> Any:

@@ -8,56 +8,81 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
+from sim_backend.errata.process import CALLS
 from sim_backend.errata.rule import Call, Operand, Refusing, Triggered, Verdict, Wrong
 from sim_backend.errata.table import has_rules, judge
 from sim_backend.profiles import Profile, active
 
 
-def apply(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]) -> Any:
+def apply(
+    op: str, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any], falls_back: bool = False
+) -> Any:
     """What the eager call `op` ("aten.pow.Tensor_Scalar") gives on the active profile; `run` computes it rightly.
 
     Raises what a triggered rule refuses with.
     """
     profile = active()
-    if not has_rules(profile, op):
+    if profile.has("E-53") and not falls_back:
+        CALLS.note(profile, op, args, kwargs)
+    if not has_rules(profile, op, falls_back):
         return run()
-    found = judge_call(profile, op, args, kwargs).triggered
+    found = judge_call(profile, op, args, kwargs, falls_back).triggered
     for one in found:
         if isinstance(one.rule.effect, Refusing):
             raise one.rule.effect.error(one.detail)
     wrong = [one for one in found if isinstance(one.rule.effect, Wrong)]
-    return _spoiled(profile, wrong, tree_leaves((args, kwargs)), run) if wrong else run()
+    return _spoiled(profile, wrong, args, kwargs, run) if wrong else run()
 
 
-def judge_call(profile: Profile, op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Verdict:
+def judge_call(
+    profile: Profile, op: str, args: Sequence[Any], kwargs: Mapping[str, Any], falls_back: bool = False
+) -> Verdict:
     """Ask every rule about an eager call; tensors may be fake. `out` arguments are no operands."""
     named = {k: v for k, v in kwargs.items() if k != "out"}
     facts_args, facts_kwargs = tree_map(_described, (tuple(args), named))
     operands = tuple(v for v in tree_leaves((facts_args, facts_kwargs)) if isinstance(v, Operand))
-    return judge(profile, Call(op, op, facts_args, facts_kwargs, operands, None, "eager", False))
+    return judge(profile, Call(op, op, facts_args, facts_kwargs, operands, None, "eager", False), falls_back)
 
 
 def _described(value: Any) -> Any:
-    if not isinstance(value, torch.Tensor):
-        return value
-    extent = value.untyped_storage().nbytes() // value.dtype.itemsize
-    return Operand(tuple(value.shape), tuple(value.stride()), value.storage_offset(), value.dtype, extent, True)
+    return operand_of(value) if isinstance(value, torch.Tensor) else value
 
 
-def _spoiled(profile: Profile, wrong: list[Triggered], values: list[Any], run: Callable[[], Any]) -> Any:
+def operand_of(t: torch.Tensor) -> Operand:
+    """The facts of a tensor of an eager call."""
+    extent = t.untyped_storage().nbytes() // t.dtype.itemsize
+    return Operand(tuple(t.shape), tuple(t.stride()), t.storage_offset(), t.dtype, extent, True)
+
+
+def _spoiled(
+    profile: Profile, wrong: list[Triggered], args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[], Any]
+) -> Any:
     """The result of `run` with the wrong values of `wrong`; inputs are read first, for `run` may write to them."""
     from sim_backend.device import ext
 
-    tensors = [v for v in values if isinstance(v, torch.Tensor)]
-    inputs = [ext.to_compute(t).clone() if t.device.type == "spyre" else t for t in tensors]
+    read = _tensors((args, {k: v for k, v in kwargs.items() if k != "out"}))
+    inputs = [_with_storage(t) if t.device.type == "spyre" else t for t in read]
     results = run()
     first = results[0] if isinstance(results, tuple | list) else results
     value = ext.to_compute(first).clone()
     for one in wrong:
         assert isinstance(one.rule.effect, Wrong)
         value = one.rule.effect.function(value, inputs, one.call, profile.errata[one.rule.erratum])
-    if any(first is t for t in tensors):  # an in-place or out form
+    if any(first is t for t in _tensors((args, kwargs))):  # an in-place or out form
         ext.write_compute(first, value)
         return results
     replaced = ext.from_compute(value, first.dtype)
     return (replaced, *results[1:]) if isinstance(results, tuple | list) else replaced
+
+
+def _tensors(values: Any) -> list[torch.Tensor]:
+    return [v for v in tree_leaves(values) if isinstance(v, torch.Tensor)]
+
+
+def _with_storage(t: torch.Tensor) -> torch.Tensor:
+    """A copy of the values of `t` inside a copy of its whole storage, which a defect may read elsewhere."""
+    from sim_backend.device import ext
+
+    extent = t.untyped_storage().nbytes() // t.itemsize
+    values = ext.to_compute(torch.as_strided(t, (extent,), (1,), 0)).clone()
+    return torch.as_strided(values, t.shape, t.stride(), t.storage_offset())

@@ -1,4 +1,4 @@
-"""Refusals by dtype or shape of operands: E-25, E-51, E-61, E-65, E-68. Each returns the refused thing, or None.
+"""Refusals by dtype or shape of operands: E-51, E-61, E-65. Each returns the refused thing, or None.
 
 What a call of an ATen operation shows is a rule; what only the device's own operations show is asked by the compiler.
 """
@@ -18,9 +18,10 @@ FORMATS = {
     torch.bool: "SEN169_FP16", torch.float64: "INVALID",
 }  # fmt: skip
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+BIT_OPERATIONS = ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift", "__lshift__",
+                  "__rshift__")  # fmt: skip
 COMPARISONS = {"eq": "equal", "ne": "notequal", "ge": "greaterequal", "gt": "greaterthan", "le": "lesserequal",
                "lt": "lesserthan"}  # fmt: skip
-STICK = 64
 
 
 def dtype_problem(profile: Profile, opfunc: str, dtype: torch.dtype) -> str | None:
@@ -76,6 +77,15 @@ def _subscripts(profile: Profile, call: Call) -> str | None:
     return "type conversion from torch.int32 to torch.int64" if narrow and call.form == "eager" else None
 
 
+def _packed_bits(profile: Profile, call: Call) -> str | None:
+    """E-51: bits of integers combined with a constant, as in packing token types into ids."""
+    first, other = call.operands[0], call.args[1]
+    is_constant = isinstance(other, int) or (isinstance(other, Operand) and not other.shape)
+    if profile.errata["E-51"]["bit_operations"] != "constant" or first.dtype not in INTEGERS or not is_constant:
+        return None
+    return f"{split_op(call.op)[0].removeprefix('aten.')} on DataFormats.{FORMATS[first.dtype]}"
+
+
 def bool_mask_problem(profile: Profile) -> str | None:
     """E-61: a bool tensor as the mask of attention."""
     return "where3 on a bool attention mask" if profile.has("E-61") else None
@@ -88,21 +98,6 @@ def integer_bool_problem(profile: Profile, opfunc: str, dtype: torch.dtype) -> s
     return None
 
 
-def matmul_shape_problem(profile: Profile, left: Sequence[int], right: Sequence[int]) -> str | None:
-    """Shapes [.., m, k] and [.., k, n] of a product with weights that are refused.
-
-    An output dimension of 1 (E-25); k, or n beyond one stick, not a multiple of 64 (E-68).
-    """
-    k, n = left[-1], right[-1]
-    if n == 1 and profile.has("E-25"):
-        return "batchmatmul: cannot restickify any input layout of x to carry x_var=d1"
-    if not profile.has("E-68"):
-        return None
-    odd = [size for size in (k, n if n > STICK else 0) if size % STICK]
-    padded = odd[0] + -odd[0] % STICK if odd else 0
-    return f"Unsupported stick expression floor(d2/{padded}) for a dimension of {odd[0]}" if odd else None
-
-
 def _broadcast_dims(shape: Sequence[int], result: Sequence[int]) -> frozenset[int]:
     return frozenset(d for d, (a, b) in enumerate(zip(shape, result, strict=True)) if a == 1 and b > 1)
 
@@ -110,5 +105,12 @@ def _broadcast_dims(shape: Sequence[int], result: Sequence[int]) -> frozenset[in
 RULES = (
     Rule("E-51", frozenset(f"aten.{op}" for op in COMPARISONS), _compared_constant, Refuse("unsupported_dtype")),
     Rule("E-51", frozenset(["aten.index"]), _subscripts, Refuse("unsupported_dtype")),
+    Rule(
+        "E-51",
+        frozenset(f"aten.{op}" for op in BIT_OPERATIONS),
+        _packed_bits,
+        Refuse("unsupported_dtype"),
+        before_fallback=True,
+    ),
     Rule("E-61", frozenset(["aten.where"]), crossing_where, Refuse("unsupported_op")),
 )

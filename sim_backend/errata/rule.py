@@ -31,7 +31,8 @@ DXP_COMMAND = ("dxp_standalone", "--bundle", "-d", "sdsc_fused")
 class Operand:
     """A tensor of a call: `stride` and `offset` in elements, `extent` the elements of its storage.
 
-    `graph_input` is true if its buffer comes from outside the graph (always, for eager calls).
+    `graph_input` is true if its buffer comes from outside the graph (always, for eager calls). `views` are the packets
+    of the views that lead from its buffer to it and `base` that buffer's shape; eager calls do not know them.
     """
 
     shape: tuple[int, ...]
@@ -40,6 +41,8 @@ class Operand:
     dtype: torch.dtype
     extent: int
     graph_input: bool
+    views: tuple[str, ...] = ()
+    base: tuple[int, ...] = ()
 
     @property
     def is_contiguous(self) -> bool:
@@ -195,13 +198,15 @@ Effect = Refusing | Wrong | Within
 class Rule:
     """When the defect `erratum` triggers on calls of the operations `ops` ("aten.ne"), and its effect.
 
-    `applies` returns the detail if it triggers and None if not. It is asked only if the profile has the erratum.
+    `applies` returns the detail if it triggers and None if not. It is asked only if the profile has the erratum, and
+    of an operation that falls back to the CPU only if the rule comes `before_fallback`.
     """
 
     erratum: str
     ops: frozenset[str]
     applies: Callable[[Profile, Call], str | None]
     effect: Effect
+    before_fallback: bool = False
 
 
 @dataclass(frozen=True)

@@ -6,28 +6,51 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from sim_backend.errata import numerics, operands, power, reductions, views
+from sim_backend.errata import (
+    gathers,
+    numerics,
+    offsets,
+    operands,
+    power,
+    process,
+    products,
+    reductions,
+    swapped,
+    views,
+)
 from sim_backend.errata.rule import Call, Evaluation, Rule, Triggered, Verdict, WrongFunction
 from sim_backend.profiles import Profile, split_op
 
-RULES: tuple[Rule, ...] = (*numerics.RULES, *operands.RULES, *power.RULES, *reductions.RULES, *views.RULES)
+RULES: tuple[Rule, ...] = (
+    *numerics.RULES,
+    *operands.RULES,
+    *power.RULES,
+    *products.RULES,
+    *offsets.RULES,
+    *gathers.RULES,
+    *swapped.RULES,
+    *process.RULES,
+    *reductions.RULES,
+    *views.RULES,
+)
 
 
 @cache
-def rules_for(profile: Profile, packet: str) -> tuple[Rule, ...]:
+def rules_for(profile: Profile, packet: str, falls_back: bool = False) -> tuple[Rule, ...]:
     """The rules that look at calls of `packet` ("aten.ne") and whose erratum is switched on."""
-    return tuple(r for r in RULES if packet in r.ops and profile.has(r.erratum))
+    on = (r for r in RULES if packet in r.ops and profile.has(r.erratum))
+    return tuple(r for r in on if r.before_fallback or not falls_back)
 
 
-def has_rules(profile: Profile, op: str) -> bool:
+def has_rules(profile: Profile, op: str, falls_back: bool = False) -> bool:
     """True if any rule looks at calls of the overload `op`."""
-    return bool(rules_for(profile, split_op(op)[0]))
+    return bool(rules_for(profile, split_op(op)[0], falls_back))
 
 
-def judge(profile: Profile, call: Call) -> Verdict:
+def judge(profile: Profile, call: Call, falls_back: bool = False) -> Verdict:
     """Ask every rule about `call`."""
     verdict = Verdict()
-    for rule in rules_for(profile, split_op(call.op)[0]):
+    for rule in rules_for(profile, split_op(call.op)[0], falls_back):
         detail = rule.applies(profile, call)
         verdict.evaluations.append(Evaluation(rule.erratum, detail is not None, call.op, detail or ""))
         if detail is not None:

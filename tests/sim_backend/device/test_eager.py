@@ -81,10 +81,10 @@ def test_moves_keep_codes_bit_for_bit() -> None:
 
 
 def test_joining_dtypes_promotes_instead_of_moving_codes() -> None:
-    x, x32 = half(3)
-    joined = torch.cat([x, torch.tensor([1, 2]).to("spyre")])
+    x, x32 = half(3, 1)
+    joined = torch.cat([x, torch.tensor([[1], [2]]).to("spyre")])
     assert joined.dtype == torch.float16
-    assert torch.equal(ext.to_compute(joined), torch.cat([x32, torch.tensor([1.0, 2.0])]))
+    assert torch.equal(ext.to_compute(joined), torch.cat([x32, torch.tensor([[1.0], [2.0]])]))
 
 
 def test_in_place_and_out_forms_write_their_argument() -> None:
