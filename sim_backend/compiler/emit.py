@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import sympy
 import torch
@@ -25,6 +25,14 @@ from sim_backend.numerics import round_constant
 
 HALF = (torch.float16, torch.bfloat16)
 _print = PythonPrinter().doprint
+
+
+class Access(NamedTuple):
+    """A read or write of a buffer: its flat index, and the loop variable along its sticks."""
+
+    buffer: str
+    index: sympy.Expr
+    stick: sympy.Symbol | None
 
 
 class Value(str):
@@ -55,6 +63,7 @@ class Emitter(DefaultHandler):
         self.variables, self.sizes, self.reduced = list(variables), [int(n) for n in sizes], reduced
         self.ranges = dict(zip(self.variables, self.sizes, strict=True))
         self.indirect: dict[sympy.Symbol, str] = {}
+        self.accesses: list[Access] = []
         self.mask: Value | None = None
 
     # --- indices
@@ -92,6 +101,7 @@ class Emitter(DefaultHandler):
             masked=self.mask is not None,
         )
         self.rules.access(name, lane, facts.dtype, is_store)
+        self.accesses.append(Access(name, index, lane.variable))
 
     # --- memory
     def load(self, name: str, index: sympy.Expr) -> Value:
@@ -120,6 +130,8 @@ class Emitter(DefaultHandler):
 
     def store_reduction(self, name: str, index: sympy.Expr, value: Value) -> None:
         """Write the result of a reduction."""
+        if any(a.stick in self.variables[len(self.sizes) - self.reduced :] for a in self.accesses):
+            self.kernel.sparse.add(buffer_facts(name).root)
         kept = self.sizes[: len(self.sizes) - self.reduced]
         self._put(name, index, value, [*kept, *([1] * self.reduced)])
 
@@ -199,6 +211,8 @@ class Emitter(DefaultHandler):
         return self._convert(x, dtype)
 
     def _convert(self, x: Value, dtype: torch.dtype) -> Value:
+        if not (x.constant or x.address):
+            self.kernel.decisions.conversions[f"{x.dtype}>{dtype}".replace("torch.", "")] += 1
         if dtype in HALF:
             text = str(x) if x.dtype in HALF else f"rt.r({x}.to(torch.float32, copy=True))"
         else:
@@ -218,6 +232,7 @@ class Emitter(DefaultHandler):
     def indirect_indexing(self, var: Value, size: Any, check: bool = True, wrap_neg: bool = True) -> sympy.Symbol:
         """A symbol for an index that is read from memory."""
         symbol = sympy.Symbol(f"indirect_{var}", integer=True, nonnegative=True)
+        self.rules.takes_addresses()
         wrapped = f"rt.wrap_index({var}, {_print(sympy.sympify(size))})"
         self.indirect[symbol] = self.kernel.temporary(wrapped) if wrap_neg else str(var)
         return symbol

@@ -11,8 +11,10 @@ import torch
 from torch._inductor import ir
 from torch._inductor.virtualized import V
 
+from sim_backend.compiler.decisions import Decisions
 from sim_backend.compiler.session import current_session
 from sim_backend.compiler.sticks import row_stride
+from sim_backend.layouts import SpyreTensorLayout, is_held
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,15 @@ def _int(value: Any) -> int:
     return int(value)
 
 
+def _layout(facts: BufferFacts, is_sparse: bool) -> SpyreTensorLayout:
+    """Memory order decides which dimension lies along the sticks: the one that moves fastest."""
+    if is_sparse:
+        kept = facts.size[:-1] if facts.size and facts.size[-1] == 1 else facts.size
+        return SpyreTensorLayout.sparse(kept, facts.dtype)
+    order = sorted(range(len(facts.size)), key=lambda d: -facts.stride[d])
+    return SpyreTensorLayout.of(facts.size, facts.dtype, facts.stride, order or None)
+
+
 @dataclass
 class KernelSource:
     """A kernel under construction. `local` are roots that never leave it, `produced` those it makes for others."""
@@ -79,6 +90,8 @@ class KernelSource:
     written: set[str] = field(default_factory=set)
     versions: Counter[str] = field(default_factory=Counter)
     unimplemented: list[str] = field(default_factory=list)
+    sparse: set[str] = field(default_factory=set)  # roots with one element per stick: reductions along it
+    decisions: Decisions = field(default_factory=Decisions)
     _expressions: dict[str, str] = field(default_factory=dict)
     _count: int = 0
 
@@ -116,6 +129,13 @@ class KernelSource:
         """`root` has been written: earlier reads of it must not be reused."""
         self.versions[root] += 1
         self.written.add(root)
+
+    def note_layouts(self) -> None:
+        """Write the layout of every buffer of the kernel down in its decisions."""
+        for root in dict.fromkeys((*self.parameters, *self.flats)):
+            facts = buffer_facts(root)
+            if is_held(facts.dtype):
+                self.decisions.layouts[root] = _layout(facts, root in self.sparse)
 
     def _name(self, root: str) -> str:
         if root not in self.flats:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import sympy
 import torch
 from torch._inductor.virtualized import V
 from torch.fx import Node
 
+from sim_backend.compiler.decisions import Restickify
 from sim_backend.compiler.defects import unimplemented_erratum
 from sim_backend.compiler.origins import origin_of, pick_origin, splitting_view
 from sim_backend.compiler.session import Refusal, RefusalKind, Session
@@ -27,6 +28,12 @@ _WORDS = {
 }
 
 
+class _Read(NamedTuple):
+    name: str
+    variable: sympy.Symbol
+    dtype: torch.dtype
+
+
 class NodeRules:
     """Checks what one node does. In a strict session the first refusal raises Unsupported."""
 
@@ -34,7 +41,10 @@ class NodeRules:
         self.session = session
         self.reduces = reduces
         self.origins = list(origins)
-        self.lanes: dict[sympy.Symbol, torch.dtype] = {}
+        self.reads: list[_Read] = []
+        self.stored: sympy.Symbol | None = None  # the variable along the sticks of what is written
+        self.addresses = False
+        self.restickifies: list[Restickify] = []
         self.reads_broadcast: list[str] = []
         self.illegal_sticks = 0
 
@@ -99,7 +109,7 @@ class NodeRules:
             self.refuse("unsupported_dtype", f"type conversion from {source} to {target}", ("_to_copy", "convert"))
 
     def access(self, name: str, lane: Lane, dtype: torch.dtype, is_store: bool, operand: Node | None = None) -> None:
-        """An access of the buffer `name`; collects stick variables so that mixed ones are found by `finish`.
+        """An access of the buffer `name`; collects stick variables so that `finish` finds those that differ.
 
         `operand` is the FX node of what is read, where it is known.
         """
@@ -107,23 +117,39 @@ class NodeRules:
             return
         if lane.problem is not None:
             self._illegal_stick(lane.problem, dtype, name, operand)
-        elif lane.variable is not None:
-            if not (
-                is_store and self.reduces
-            ):  # a reduction along the stick is sparse; compacting it is not a restickify
-                self.lanes.setdefault(lane.variable, dtype)
+        elif lane.variable is None:
+            if not is_store:
+                self.reads_broadcast.append(name)
         elif not is_store:
-            self.reads_broadcast.append(name)
+            self.reads.append(_Read(name, lane.variable, dtype))
+        elif not self.reduces:  # a reduction along the stick is sparse; compacting it is not a restickify
+            self.stored = lane.variable
+
+    def takes_addresses(self) -> None:
+        """Integers that are read here are subscripts: their sticks need not be those of the result."""
+        self.addresses = True
 
     def finish(self) -> None:
-        """Operands with different stick dimensions need a restickify, which only DL16 has (facts 2.4, 4.8)."""
-        allowed = self.profile.content["limits"]["restickify_dtypes"]
-        computed = {v: d for v, d in self.lanes.items() if d.is_floating_point}
-        if len(computed) < 2 or not self.profile.legal_sticks:
+        """An operand whose stick dimension is not the result's needs a restickify (facts 2.4, 4.8)."""
+        reads = [r for r in self.reads if r.dtype.is_floating_point or not self.addresses]
+        target = self.stored or next((r.variable for r in reads), None)
+        for read in dict.fromkeys(r for r in reads if r.variable != target):
+            self.restickify(read.name, read.dtype, str(read.variable), str(target))
+
+    def restickify(self, name: str, dtype: torch.dtype, source: str, target: str) -> None:
+        """Move the buffer `name` to the stick dimension `target`; only DL16 can be moved (facts 2.4)."""
+        if not self.profile.legal_sticks:
             return
-        for dtype in set(computed.values()):
-            if str(dtype).removeprefix("torch.") not in allowed:
-                self.refuse("layout", f"ReStickifyOpHBM on DataFormats.{operand_rules.FORMATS[dtype]}")
+        if not self.can_restickify(dtype):
+            self.refuse("layout", f"ReStickifyOpHBM on DataFormats.{operand_rules.FORMATS[dtype]}")
+        self.restickifies.append(Restickify(name, str(dtype).removeprefix("torch."), source, target))
+
+    def can_restickify(self, dtype: torch.dtype) -> bool:
+        """True for what the data operation moves (facts 4.8): DL16, which a bool is on the device, too."""
+        return (
+            dtype == torch.bool
+            or str(dtype).removeprefix("torch.") in self.profile.content["limits"]["restickify_dtypes"]
+        )
 
     def stored_bool(self, name: str) -> None:
         """A bool buffer that leaves its kernel (E-51)."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from sim_backend.compiler import decisions
 from sim_backend.compiler.weights import cached_weight
 from sim_backend.device import ext
 from sim_backend.errata import borders
@@ -29,6 +30,7 @@ AUDITS: list[dict[str, Any]] = []  # of the modules loaded in this process, newe
 def register_audit(record: dict[str, Any]) -> None:
     """Called when a generated module is loaded, so a cache hit replays its audit and its warnings."""
     AUDITS.append(record)
+    decisions.log(record)
     for operation in record.get("unimplemented", ()):
         warnings.warn(f"Compiling unimplemented {operation} to runtime exception", UserWarning, stacklevel=2)
 

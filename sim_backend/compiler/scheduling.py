@@ -119,6 +119,7 @@ def _emit_loops(kernel: KernelSource, session: Session, node: SchedulerNode) -> 
     with V.set_ops_handler(emitter):
         node._body(names[: len(iteration)], names[len(iteration) :])
     rules.finish()
+    kernel.decisions.restickifies += rules.restickifies
     broadcast = any(_is_stick_reduction(n) for n in rules.reads_broadcast)
     for name in node.get_buffer_names():
         root = buffer_facts(name).root
@@ -145,6 +146,7 @@ def _emit_native(kernel: KernelSource, session: Session, call: NativeCall) -> No
         if problem := attention.head_multiple_problem(session.profile, head):
             rules.refuse("layout", problem)
     half = call.get_dtype() in (torch.float16, torch.bfloat16)
+    kernel.decisions.restickifies += rules.restickifies
     keywords = "".join(f", {k}={v!r}" for k, v in call.parameters.items())
     facts = buffer_facts(call.get_name())
     kernel.define(facts.root, f"rt.{call.kind}({', '.join(operands)}, half={half}{keywords}).reshape(-1)")
@@ -165,6 +167,8 @@ def _operand(kernel: KernelSource, rules: NodeRules, operand: Any, node: Node | 
     lane = lane_of_view(size, stride, facts.offset + offset, facts.size, facts.stride, eps)
     if checked:
         rules.access(operand.get_name(), lane, layout.dtype, is_store=False, operand=node)
+        if lane.problem is None:
+            _align(rules, operand.get_name(), layout.dtype, size, stride)
     region = f"{tuple(size)}, {tuple(stride)}, {facts.offset + offset}"
     if (
         facts.root in V.graph.graph_inputs
@@ -173,6 +177,13 @@ def _operand(kernel: KernelSource, rules: NodeRules, operand: Any, node: Node | 
     ):
         return f"rt.matrix({kernel.parameter(facts.root)}, {facts.row}, {region}{from_start(facts.root)})"
     return f"torch.as_strided({kernel.flat(facts.root)}, {region})"
+
+
+def _align(rules: NodeRules, name: str, dtype: torch.dtype, size: Sequence[int], stride: Sequence[int]) -> None:
+    """Native operations want the sticks of every operand along its last dimension (of a product: k, and n)."""
+    along = next((d for d, (n, step) in enumerate(zip(size, stride, strict=True)) if n > 1 and step == 1), None)
+    if along is not None and along != len(size) - 1 and size[-1] > 1 and rules.can_restickify(dtype):
+        rules.restickify(name, dtype, f"d{along}", f"d{len(size) - 1}")
 
 
 def _mark_outputs(kernel: KernelSource, session: Session, nodes: Sequence[BaseSchedulerNode]) -> None:
@@ -203,7 +214,9 @@ def _write_call(kernel: KernelSource, session: Session, nodes: Sequence[BaseSche
     wrapper.writeline(f"{name}({', '.join(kernel.parameters)})")
     origins = [o for n in nodes if n.node is not None for o in n.node.get_origins()]
     errata = (*evaluations_of(session, dict.fromkeys(origins)), *judge_bundle(session, name, len(nodes), origins))
-    session.kernels.append(KernelRecord(name, len(nodes), dict(kernel.ops), len(kernel.local), errata))
+    kernel.note_layouts()
+    record = KernelRecord(name, len(nodes), dict(kernel.ops), len(kernel.local), errata, kernel.decisions)
+    session.kernels.append(record)
 
 
 def _body(kernel: KernelSource, base: str) -> str:

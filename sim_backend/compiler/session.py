@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from sim_backend.compiler.decisions import Decisions
 from sim_backend.errata.rule import Evaluation, RefusalKind, Refuse, Refusing, Triggered, Unimplemented, Within, Wrong
 from sim_backend.errors import Unsupported
 from sim_backend.profiles import Profile
@@ -74,11 +75,12 @@ class KernelRecord:
     ops: dict[str, int]
     locals: int
     errata: tuple[Evaluation, ...] = ()
+    decisions: Decisions = field(default_factory=Decisions)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; written into the generated module so that a cache hit replays the audit."""
-        errata = [e.to_dict() for e in self.errata]
-        return {"name": self.name, "nodes": self.nodes, "ops": self.ops, "locals": self.locals, "errata": errata}
+        plain = {"name": self.name, "nodes": self.nodes, "ops": self.ops, "locals": self.locals}
+        return {**plain, "errata": [e.to_dict() for e in self.errata], **self.decisions.to_dict()}
 
 
 @dataclass
