@@ -17,6 +17,7 @@ from sim_backend.errata import attention
 from sim_backend.errata import operands as operand_rules
 
 aten = torch.ops.aten
+_TRANSPOSITIONS = (aten.t, aten.transpose, aten.permute)
 
 
 class GraphChecks(CustomGraphPass):
@@ -50,6 +51,8 @@ def check_node(session: Session, node: Node) -> None:
         meet_defects(session, node, falls_back=cell == "F")
     if session.profile.ideal:
         return
+    if not session.profile.transposes_anything and _keeps_stick(node):
+        _refuse(session, node, "layout", "Transposition not changing the stick dimension")
     if rule := _RULES.get(getattr(node.target, "overloadpacket", None)):
         rule(session, node)
 
@@ -66,6 +69,15 @@ def _on_device(node: Node) -> bool:
     value = node.meta.get("val")
     tensors = [v for v in (value if isinstance(value, tuple | list) else [value]) if isinstance(v, torch.Tensor)]
     return any(t.device.type == "spyre" for t in [*tensors, *_values(node)])
+
+
+def _keeps_stick(node: Node) -> bool:
+    """True for a transposition of a contiguous tensor whose last dimension stays the last."""
+    if getattr(node.target, "overloadpacket", None) not in _TRANSPOSITIONS:
+        return False
+    (source, *_), result = _values(node), node.meta["val"]
+    moved = [(n, s) for n, s in zip(result.shape, result.stride(), strict=True) if n > 1]
+    return bool(moved) and source.is_contiguous() and not result.is_contiguous() and moved[-1][1] == 1
 
 
 def _check_product(session: Session, node: Node) -> None:

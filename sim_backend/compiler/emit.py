@@ -130,8 +130,10 @@ class Emitter(DefaultHandler):
 
     def store_reduction(self, name: str, index: sympy.Expr, value: Value) -> None:
         """Write the result of a reduction."""
-        if any(a.stick in self.variables[len(self.sizes) - self.reduced :] for a in self.accesses):
+        reduced = [v for v in self.variables[len(self.sizes) - self.reduced :] if self.ranges[v] > 1]
+        if any(a.stick in reduced for a in self.accesses):
             self.kernel.sparse.add(buffer_facts(name).root)
+            self.rules.reduction_along_stick([self.variables.index(v) for v in reduced])
         kept = self.sizes[: len(self.sizes) - self.reduced]
         self._put(name, index, value, [*kept, *([1] * self.reduced)])
 

@@ -20,6 +20,7 @@ from torch._inductor.scheduler import (
 )
 
 from sim_backend.compiler.identity import compile_identity
+from sim_backend.compiler.session import current_session
 
 
 class NativeCall(ir.ExternKernelAlloc):
@@ -84,6 +85,8 @@ class Bundler(CustomSchedulerPass):
 
     def __call__(self, nodes: list[BaseSchedulerNode]) -> list[BaseSchedulerNode]:
         """The node list with bundles in the place of their members."""
+        if current_session().profile.ops_per_kernel == 1:  # no fusion: one operation, one kernel (facts 4.4)
+            return [b for n in nodes for b in (self._close([n]) if is_device_node(n) else [n])]
         grouped: list[BaseSchedulerNode] = []
         run: list[BaseSchedulerNode] = []
         for node in nodes:

@@ -94,6 +94,11 @@ class NodeRules:
             self.refuse("unsupported_dtype", problem, (name, "mean", "softmax"))
         return True
 
+    def reduction_along_stick(self, dims: Sequence[int]) -> None:
+        """A reduction of the loop dimensions `dims`, one of them along the stick; 2025-11 takes no others with it."""
+        if len(dims) > 1 and not self.profile.mixes_reductions:
+            self.refuse("layout", f"reduction on both stick and non-stick dimensions {list(dims)}")
+
     def constant(self, value: float | bool) -> None:
         """A scalar in compiled code; 2025-11 has none (facts 3.3)."""
         if self.profile.compiles_constants:
@@ -140,7 +145,9 @@ class NodeRules:
         """Move the buffer `name` to the stick dimension `target`; only DL16 can be moved (facts 2.4)."""
         if not self.profile.legal_sticks:
             return
-        if not self.can_restickify(dtype):
+        if not self.profile.content["limits"]["restickify_dtypes"]:
+            self.refuse("layout", "binop with incompatible DCIs")
+        elif not self.can_restickify(dtype):
             self.refuse("layout", f"ReStickifyOpHBM on DataFormats.{operand_rules.FORMATS[dtype]}")
         self.restickifies.append(Restickify(name, str(dtype).removeprefix("torch."), source, target))
 

@@ -75,6 +75,7 @@ class SpyreScheduling(BaseScheduling):
         kernel = self._kernel(nodes)
         for member in nodes:
             _emit(kernel, session, member)
+        _check_kernel(kernel, session, nodes)
         _mark_outputs(kernel, session, nodes)
         for member in nodes:
             member.mark_run()
@@ -127,6 +128,18 @@ def _emit_loops(kernel: KernelSource, session: Session, node: SchedulerNode) -> 
         kernel.tags[root] = int(
             pointwise and broadcast and borders.is_broadcast_writer(session.profile, "stick_reduction_reader")
         )
+
+
+def _check_kernel(kernel: KernelSource, session: Session, nodes: Sequence[BaseSchedulerNode]) -> None:
+    """The limits of one kernel in 2025-11 (facts 3.3): operations, and tensors."""
+    profile, origins = session.profile, [o for n in nodes if n.node is not None for o in n.node.get_origins()]
+    operations = [profile.opfunc(name.removeprefix("reduction.")) for name in kernel.ops.elements()]
+    operations = [name for name in operations if name != "identity"]
+    if 0 < profile.ops_per_kernel < len(operations):
+        NodeRules(session, origins).refuse("unsupported_op", f"multi-op kernel: {' '.join(operations)}")
+    arguments = len({*kernel.parameters, *(r for r in kernel.flats if r not in kernel.local)})
+    if 0 < profile.arguments_per_kernel < arguments:
+        NodeRules(session, origins).refuse("unsupported_op", f"kernel with {arguments} arguments")
 
 
 def _is_stick_reduction(name: str) -> bool:

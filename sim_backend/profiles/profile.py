@@ -203,6 +203,21 @@ class Profile:
         return bool(self.content["limits"]["constants"])
 
     @property
+    def arguments_per_kernel(self) -> int:
+        """Tensors that one kernel may take; 0 = no limit (facts 3.3)."""
+        return int(self.content["limits"]["arguments"])
+
+    @property
+    def mixes_reductions(self) -> bool:
+        """False: a reduction along the stick and another dimension at once is refused (facts 2.4)."""
+        return bool(self.content["limits"]["mixed_reductions"])
+
+    @property
+    def transposes_anything(self) -> bool:
+        """False: a transposition that leaves the stick dimension in place is refused (facts 3.2)."""
+        return bool(self.content["limits"]["transposes"] == "any")
+
+    @property
     def removes_conversions(self) -> bool:
         """True: dtype conversions are taken out of compiled graphs (facts 3.6)."""
         return bool(self.content["limits"]["conversions"] == "removed")

@@ -10,6 +10,8 @@ import torch
 from torch._inductor.exc import InductorError
 from torch.nn import functional as F
 
+from sim_backend.compiler import runtime
+
 pytestmark = pytest.mark.fact("3.3", "3.6")
 X = torch.linspace(-3, 3, 4 * 64).reshape(4, 64).half()
 
@@ -30,6 +32,41 @@ def test_a_conversion_is_taken_out_and_the_compiler_says_so(
     result = run(lambda x: torch.exp(x.float()), X)
     assert "WARNING: NO-OPING torch.float16 -> torch.float32" in capsys.readouterr().out
     torch.testing.assert_close(result, torch.exp(X.float()), rtol=4e-3, atol=0)
+
+
+@pytest.mark.fact("3.7")
+def test_a_kernel_has_one_operation(use: Callable[..., Any], run: Callable[..., Any]) -> None:
+    """A scaled difference is one operation of the graph and two of the loop; its constant is let through here."""
+    use("profile-2025-11", {"limits.constants": True})
+    with pytest.raises(InductorError, match="Spyre backend does not support: multi-op kernel: mul sub"):
+        run(lambda x, y: torch.sub(x, y, alpha=2), X, X)
+
+
+@pytest.mark.fact("4.4")
+def test_nothing_is_fused(run: Callable[..., Any]) -> None:
+    run(lambda x, y: torch.exp(x + y) * x, X, X)
+    assert [k["ops"] for k in runtime.AUDITS[-1]["kernels"]] == [{"add": 1}, {"exp": 1}, {"mul": 1}]
+
+
+@pytest.mark.fact("2.4", "3.7")
+def test_a_reduction_takes_the_stick_or_other_dimensions(run: Callable[..., Any]) -> None:
+    with pytest.raises(InductorError, match=r"reduction on both stick and non-stick dimensions \[0, 1\]"):
+        run(torch.sum, X)
+    for dim in (0, 1):
+        torch.testing.assert_close(run(lambda x, d=dim: x.sum(d), X), X.float().sum(dim), atol=0.1, rtol=0.01)
+
+
+@pytest.mark.fact("3.2")
+def test_a_transposition_must_change_the_stick(run: Callable[..., Any]) -> None:
+    with pytest.raises(InductorError, match="Transposition not changing the stick dimension"):
+        run(lambda x: x.transpose(0, 1).contiguous(), X.view(2, 2, 64))
+
+
+@pytest.mark.fact("3.7")
+def test_operands_must_have_one_stick_dimension(run: Callable[..., Any]) -> None:
+    square = X.view(4, 64).repeat(16, 1)
+    with pytest.raises(InductorError, match="binop with incompatible DCIs"):
+        run(lambda x, y: x + y.t(), square, square)
 
 
 def test_silu_is_a_product_with_the_sigmoid(run: Callable[..., Any]) -> None:
