@@ -31,11 +31,12 @@ class Restickify:
 
 @dataclass
 class Decisions:
-    """The decisions for one bundle. `span` is the widest share of one core, as text."""
+    """The decisions for one bundle. `span` is the widest share of one core, in bytes and as text."""
 
     layouts: dict[str, SpyreTensorLayout] = field(default_factory=dict)
     restickifies: list[Restickify] = field(default_factory=list)
     conversions: Counter[str] = field(default_factory=Counter)
+    span_bytes: int = 0
     span: str = ""
 
     def to_dict(self) -> dict[str, Any]:

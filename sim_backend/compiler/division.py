@@ -43,6 +43,11 @@ class Span:
         return self.span_bytes <= SPAN_LIMIT
 
     @property
+    def summary(self) -> str:
+        """ "296.75 MB of B [2048, 151936], split {'n': 2}"."""
+        return f"{self.span_bytes / (1 << 20):.2f} MB of {self.tensor}, split {dict(self.splits)}"
+
+    @property
     def text(self) -> str:
         """The device's critical log line; MB are 2^20 bytes."""
         size = self.span_bytes / (1 << 20)

@@ -7,6 +7,7 @@ from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 
+from sim_backend.compiler.division import cores_in_use
 from sim_backend.profiles import active
 
 _SOURCES = (".py", ".cpp", ".h")
@@ -23,7 +24,7 @@ def sources_digest() -> str:
 
 def compile_identity() -> str:
     """The part of every compile-cache key that is ours."""
-    return f"spyre-{active().digest}-{sources_digest()}"
+    return f"spyre-{active().digest}-{cores_in_use(active().cores)}-{sources_digest()}"
 
 
 def _files(folder: Traversable) -> list[Traversable]:

@@ -22,6 +22,7 @@ from torch._inductor.virtualized import V
 from torch.fx import Node
 from torch.utils._ordered_set import OrderedSet
 
+from sim_backend.compiler import spans
 from sim_backend.compiler.defects import evaluations_of, judge_bundle
 from sim_backend.compiler.emit import Emitter
 from sim_backend.compiler.ir import NativeCall
@@ -120,6 +121,7 @@ def _emit_loops(kernel: KernelSource, session: Session, node: SchedulerNode) -> 
     with V.set_ops_handler(emitter):
         node._body(names[: len(iteration)], names[len(iteration) :])
     rules.finish()
+    spans.check_loop(kernel, rules, emitter)
     kernel.decisions.restickifies += rules.restickifies
     broadcast = any(_is_stick_reduction(n) for n in rules.reads_broadcast)
     for name in node.get_buffer_names():
@@ -160,6 +162,9 @@ def _emit_native(kernel: KernelSource, session: Session, call: NativeCall) -> No
             rules.refuse("layout", problem)
     half = call.get_dtype() in (torch.float16, torch.bfloat16)
     kernel.decisions.restickifies += rules.restickifies
+    if checked:
+        shapes = [[int(n) for n in x.get_layout().size] for x in call.inputs]
+        spans.check_native(kernel, rules, call.kind, shapes, call.get_dtype())
     keywords = "".join(f", {k}={v!r}" for k, v in call.parameters.items())
     facts = buffer_facts(call.get_name())
     kernel.define(facts.root, f"rt.{call.kind}({', '.join(operands)}, half={half}{keywords}).reshape(-1)")

@@ -15,6 +15,7 @@ from sim_backend.errata import (
     process,
     products,
     reductions,
+    spans,
     swapped,
     views,
 )
@@ -31,6 +32,7 @@ RULES: tuple[Rule, ...] = (
     *swapped.RULES,
     *process.RULES,
     *reductions.RULES,
+    *spans.RULES,
     *views.RULES,
 )
 
