@@ -183,7 +183,7 @@ class _Groups:
     def add(self, session: Session, place: Place, path: str, layers: int) -> None:
         """Everything `session` noted, met in `layers` layers at `path`."""
         once: set[Any] = set()
-        for group, origin, kind, message, predicted, erratum in _findings(session):
+        for group, origin, kind, message, predicted, erratum, after in _findings(session):
             module = ".".join(p for p in (path, origin.module) if p)
             key = (group, kind, origin.op, origin.source, module, "" if kind == "layout" else message, predicted)
             held = self.found[group].get(key)
@@ -201,6 +201,7 @@ class _Groups:
                 scalars=origin.scalars,
                 predicted=predicted,
                 erratum=erratum,
+                after=after and (held is None or held.after),
             )
             once.add(key)
 
@@ -209,14 +210,19 @@ class _Groups:
         return tuple(self.found[group].values())
 
 
-def _findings(session: Session) -> Iterator[tuple[str, Origin, str, str, str | None, str | None]]:
-    """(group, origin, kind, message, predicted erratum, refusing erratum) of everything noted."""
+def _findings(session: Session) -> Iterator[tuple[str, Origin, str, str, str | None, str | None, bool]]:
+    """(group, origin, kind, message, predicted erratum, refusing erratum, after) of everything noted."""
+    from sim_backend.compiler.origins import reads_assumed
+
+    # A missing operation's result is taken in the default layout; that of one refused for its dtype is known.
+    missing = {r.origin.node for r in session.refusals if r.kind == "unsupported_op"}
     for r in session.refusals:
-        yield "failures", r.origin, r.kind, r.message, None, r.erratum
+        after = r.kind == "layout" and reads_assumed(r.origin.node, missing)
+        yield "failures", r.origin, r.kind, r.message, None, r.erratum, after
     for t in session.triggers:
-        yield "predicted", t.origin, "wrong_values", t.detail, t.erratum, None
+        yield "predicted", t.origin, "wrong_values", t.detail, t.erratum, None, False
     for origin in session.fallbacks:
-        yield "fallbacks", origin, "cpu_fallback", f"{origin.op} is falling back to cpu", None, None
+        yield "fallbacks", origin, "cpu_fallback", f"{origin.op} is falling back to cpu", None, None, False
 
 
 def _starred(path: str) -> str:

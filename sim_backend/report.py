@@ -17,7 +17,8 @@ class OpFailure:
     user's code reaches it (`aten.gelu.default`). `source` is "file.py:line" of the model's code. `module` is the module
     path with layer numbers replaced by `*`. `predicted` holds the id of a known wrong-value defect (`E-17`), else None;
     `erratum` that of a known refusal.
-    `after` is true when the failure is possible only because of an earlier one. `scalars` are the operation's constant
+    `after` is true when the failure is possible only because of an earlier one: a layout is refused
+    that is only assumed, because the operation that makes the tensor is missing. `scalars` are the operation's constant
     arguments by position, `shapes` and `dtypes` those of its tensor arguments.
     """
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import PurePath
 from typing import Any
 
@@ -33,6 +34,7 @@ def origin_of(node: Node | None) -> Origin:
         shapes=tuple(tuple(int(s) for s in v.shape) for v in values),
         dtypes=tuple(str(v.dtype).removeprefix("torch.") for v in values),
         scalars=tuple(a for a in node.args if isinstance(a, int | float | bool | str)),
+        node=node,
     )
 
 
@@ -96,6 +98,19 @@ def splitting_view(node: Node | None, source: Node | None = None) -> Node | None
             return at
         frontier.extend(i for i in at.all_input_nodes if at is node or _is_view(at))
     return node
+
+
+def reads_assumed(node: Node | None, failed: Container[Node]) -> bool:
+    """True if an operand of `node` comes, through views alone, from the result of an operation in `failed`."""
+    frontier = [] if node is None else list(node.all_input_nodes)
+    while frontier:
+        at = frontier.pop()
+        if at in failed:
+            return True
+        moves_nothing = _is_view(at) and at.target is not torch.ops.aten.clone.default
+        if moves_nothing or at.target is operator.getitem:
+            frontier.extend(at.all_input_nodes[:1])
+    return False
 
 
 def _comes_from(node: Node, source: Node) -> bool:

@@ -30,6 +30,7 @@ class Origin:
     shapes: tuple[tuple[int, ...], ...] = ()
     dtypes: tuple[str, ...] = ()
     scalars: tuple[Any, ...] = ()
+    node: Any = field(default=None, compare=False, repr=False)  # the FX node, in a compiled graph
 
 
 @dataclass(frozen=True)

@@ -256,6 +256,38 @@ def test_a_graph_break_is_a_failure_and_the_walk_goes_on() -> None:
     assert (broken.kind, broken.count, broken.layers) == ("graph_break", 2, 2)
 
 
+class Chained(torch.nn.Module):
+    """Blocks that split the sticks of a missing operation's result, and those of a linear layer's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(Splitting() for _ in range(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class Splitting(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(128, 128)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        in_order = torch.sort(x)[0].view(4, 4, 32).transpose(0, 1).contiguous()
+        linear = self.linear(x).view(4, 4, 32).transpose(0, 1).contiguous()
+        return (in_order + linear).transpose(0, 1).reshape(4, 128)
+
+
+def test_a_layout_that_is_only_assumed_fails_after_the_missing_operation() -> None:
+    failures = report(Chained(), {"x": torch.zeros(4, 128)}, dtype=torch.float16).failures
+    sort = found(failures, op="aten.sort.default")
+    assert {(f.kind, f.after, f.layers) for f in sort} == {("unsupported_op", False, 2)}
+    views = found(failures, op="aten.view.default", kind="layout")
+    assert [v.after for v in views] == [True, False]  # of the sorted values; of the linear layer
+
+
 def test_a_report_survives_json(stock_fp16: CapabilityReport) -> None:
     import json
 
