@@ -15,8 +15,13 @@ from sim_backend.compiler.origins import origin_of
 from sim_backend.compiler.session import Refusal, RefusalKind, Session, current_session
 from sim_backend.errata import attention
 from sim_backend.errata import operands as operand_rules
+from sim_backend.profiles import split_op
 
 aten = torch.ops.aten
+_INDEXED = frozenset([
+    "aten.index_put", "aten._unsafe_index_put", "aten.put", "aten.scatter", "aten.scatter_add", "aten.scatter_reduce",
+    "aten.gather", "aten.take",
+])  # fmt: skip
 _TRANSPOSITIONS = (aten.t, aten.transpose, aten.permute)
 
 
@@ -44,7 +49,7 @@ def check_node(session: Session, node: Node) -> None:
     original = str(node.meta.get("original_aten") or name)
     original_cell = session.profile.cell(original, "compiled") if original.startswith("aten.") else "R"
     if cell == "X" or original_cell == "X":
-        _refuse(session, node, "unsupported_op", original if original_cell == "X" else name)
+        _refuse(session, node, "unsupported_op", _missing(node, original if original_cell == "X" else name))
     else:
         if cell == "F":
             node.meta["should_fallback"] = True
@@ -55,6 +60,17 @@ def check_node(session: Session, node: Node) -> None:
         _refuse(session, node, "layout", "Transposition not changing the stick dimension")
     if rule := _RULES.get(getattr(node.target, "overloadpacket", None)):
         rule(session, node)
+
+
+def _missing(node: Node, name: str) -> str:
+    """The refused thing: indexed writes and reads fail for want of a layout of their result (facts 3.2, 3.7)."""
+    result = node.meta.get("val")
+    if split_op(name)[0] not in _INDEXED or not isinstance(result, torch.Tensor):
+        return name
+    buffer = sum(n.op == "call_function" for n in node.graph.nodes if n < node)
+    candidates = f"any of {max(len(_values(node)), 1)} candidate input layouts"
+    size = [int(n) for n in result.shape]
+    return f"buf{buffer} ({name}): no supported output layout found for {candidates}; output size={size}"
 
 
 def _refuse(session: Session, node: Node, kind: RefusalKind, thing: str, erratum: str | None = None) -> None:

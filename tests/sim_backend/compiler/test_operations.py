@@ -151,13 +151,23 @@ def test_an_operation_the_device_lacks_compiles_to_an_exception(
         lambda a: torch.sort(a)[0],
         lambda a: torch.roll(a, 1, 0),
         lambda a: torch.remainder(a, 2.0),
-        lambda a: torch.gather(a, 0, torch.zeros(1, 128, dtype=torch.long, device=a.device)),
+        lambda a: a.cummin(0)[0],
     ],
 )
 def test_what_the_table_refuses_is_refused(function: Callable[..., Any], use: Any, run: Callable[..., Any]) -> None:
     with pytest.raises(InductorError, match="Spyre backend does not support: aten") as caught:
         run(function, A)
     assert isinstance(caught.value.inner_exception, Unsupported)
+
+
+@pytest.mark.fact("3.2", "3.7")
+@pytest.mark.parametrize("op", [torch.gather, lambda a, d, i: torch.scatter(a, d, i, 0.0)])
+def test_an_indexed_operation_has_no_output_layout(op: Callable[..., Any], use: Any, run: Callable[..., Any]) -> None:
+    size = (
+        r"buf\d+ \(aten\.(gather|scatter).*\): no supported output layout found for any of \d candidate input layouts"
+    )
+    with pytest.raises(InductorError, match=rf"{size}; output size=\[\d, 128\]"):
+        run(lambda a, i: op(a, 0, i), A, torch.zeros(1, 128, dtype=torch.long))
 
 
 def test_an_unlisted_operation_without_a_lowering_is_never_silent(use: Any, run: Callable[..., Any]) -> None:

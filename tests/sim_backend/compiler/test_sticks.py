@@ -11,6 +11,7 @@ import torch
 from torch._inductor.exc import InductorError
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
+from sim_backend.compiler import runtime
 from sim_backend.compiler.sticks import lane_of, lane_of_view, row_stride, stick_of
 
 pytestmark = pytest.mark.fact("2.4")
@@ -152,3 +153,38 @@ def test_a_short_softmax_is_one_reduction_along_the_stick(length: int, use: Any,
 @pytest.mark.parametrize(("constant", "legal"), [(0, True), (64, True), (128, True), (1, False), (32, False)])
 def test_a_constant_is_legal_if_it_is_a_whole_number_of_sticks(constant: int, legal: bool) -> None:
     assert (lane_of(192 * X + constant, {X: 8}, (8, 192), (192, 1), 64).problem is None) is legal
+
+
+VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "view of whole sticks": lambda x: x.view(2, L, 2, 64),
+    "transpose of rows": lambda x: x.transpose(0, 1),
+    "heads of whole sticks": lambda x: x.view(2, L, 2, 64).transpose(1, 2),
+    "unsqueeze": lambda x: x.unsqueeze(1),
+    "expand": lambda x: x.unsqueeze(0).expand(3, 2, L, 128),
+    "rows": lambda x: x[1:],
+    "whole sticks": lambda x: x[..., 64:],
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_is_metadata_while_its_stick_expression_is_legal(name: str, use: Any, run: Callable[..., Any]) -> None:
+    view, x = VIEWS[name], torch.randn(2, L, 128).half()
+    torch.testing.assert_close(run(lambda v: view(v) + 1, x), view(x.float()) + 1, rtol=2e-3, atol=2e-3)
+    (kernel,) = runtime.AUDITS[-1]["kernels"]
+    assert (kernel["ops"], kernel["restickifies"]) == ({"add": 1}, [])
+
+
+def test_a_view_to_another_stick_is_moved_for_its_consumer(use: Any, run: Callable[..., Any]) -> None:
+    run(lambda v, w: v.transpose(1, 2) + w, torch.randn(2, L, 128).half(), torch.randn(2, 128, L).half())
+    assert sum(len(k["restickifies"]) for k in runtime.AUDITS[-1]["kernels"]) == 1
+
+
+def test_a_reduction_over_the_stick_and_another_dimension_works(use: Any, run: Callable[..., Any]) -> None:
+    """Refused in 2025-11, split in two later."""
+    x = torch.randn(2, L, 128).half()
+    torch.testing.assert_close(run(lambda v: v.sum((1, 2)), x), x.float().sum((1, 2)), rtol=0.02, atol=0.5)
+
+
+def test_a_gather_along_the_stick_is_refused(use: Any, run: Callable[..., Any]) -> None:
+    with pytest.raises(InductorError, match="Unexpected stick expression"):
+        run(lambda v, i: v.index_select(1, i), torch.randn(L, 128).half(), torch.tensor([5, 3]))
