@@ -63,8 +63,10 @@ def check_node(session: Session, node: Node) -> None:
 
 
 def _missing(node: Node, name: str) -> str:
-    """The refused thing: indexed writes and reads fail for want of a layout of their result (facts 3.2, 3.7)."""
+    """The refused thing: a conversion; indexed writes and reads, for want of a layout of their result (facts 3.7)."""
     result = node.meta.get("val")
+    if name == "aten._to_copy.default" and isinstance(result, torch.Tensor) and _values(node):
+        return f"type conversion from {_values(node)[0].dtype} to {result.dtype}"
     if split_op(name)[0] not in _INDEXED or not isinstance(result, torch.Tensor):
         return name
     buffer = sum(n.op == "call_function" for n in node.graph.nodes if n < node)

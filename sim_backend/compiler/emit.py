@@ -213,7 +213,8 @@ class Emitter(DefaultHandler):
         return self._convert(x, dtype)
 
     def _convert(self, x: Value, dtype: torch.dtype) -> Value:
-        if not (x.constant or x.address):
+        is_identity = x.dtype in HALF and dtype in HALF
+        if not (x.constant or x.address or is_identity):
             self.kernel.decisions.conversions[f"{x.dtype}>{dtype}".replace("torch.", "")] += 1
         if dtype in HALF:
             text = str(x) if x.dtype in HALF else f"rt.r({x}.to(torch.float32, copy=True))"
