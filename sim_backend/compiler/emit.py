@@ -24,6 +24,7 @@ from sim_backend.compiler.sticks import lane_of, stick_of
 from sim_backend.numerics import round_constant
 
 HALF = (torch.float16, torch.bfloat16)
+INTEGERS = (torch.int32, torch.int64)
 _print = PythonPrinter().doprint
 
 
@@ -174,7 +175,10 @@ class Emitter(DefaultHandler):
         if dtype in HALF and reduction_type == "sum":
             return Value(self.kernel.temporary(self._half_sum(spread)), dtype)
         dims = tuple(range(len(self.sizes) - self.reduced, len(self.sizes)))
-        text = REDUCTIONS[reduction_type].format(v=spread, d=dims, n=self.reduced, first=dims[0])
+        through = dtype in INTEGERS and reduction_type in self.rules.profile.content["int_through_fp32"]
+        source = f"{spread}.to(torch.float32)" if through else spread
+        text = REDUCTIONS[reduction_type].format(v=source, d=dims, n=self.reduced, first=dims[0])
+        text = f"{text}.to({dtype})" if through else text
         rounds = dtype in HALF and reduction_type not in EXACT_REDUCTIONS
         return Value(self.kernel.temporary(f"rt.r({text})" if rounds else text), dtype)
 
@@ -250,10 +254,17 @@ class Emitter(DefaultHandler):
         if not self._legal(name, values, dtype):
             self.kernel.unimplemented.append(name)
             return Value(str(values[0]), dtype)
-        text = SOURCES[name](*values)
+        text = self._source(name, values, dtype)
         rounds = dtype in HALF and name not in EXACT
         constant, index = all(v.constant for v in values), all(v.constant or v.address for v in values)
         return Value(self.kernel.temporary(f"rt.r({text})" if rounds else text), dtype, constant, index)
+
+    def _source(self, name: str, values: Sequence[Value], dtype: torch.dtype) -> str:
+        """The expression; integer arithmetic of memory values goes by way of fp32 where the profile says so."""
+        through = self.rules.profile.opfunc(name) in self.rules.profile.content["int_through_fp32"]
+        if not through or dtype not in INTEGERS or all(v.constant or v.address for v in values):
+            return SOURCES[name](*values)
+        return f"{SOURCES[name](*(f'{v}.to(torch.float32)' for v in values))}.to({dtype})"
 
     def _legal(self, name: str, values: Sequence[Value], dtype: torch.dtype) -> bool:
         """Ask the rules, unless only loop indices and constants are combined, which is address arithmetic."""

@@ -21,6 +21,9 @@ from sim_backend.errata.attention import default_reading
 from sim_backend.errata.rule import Call
 from sim_backend.errata.table import function_named
 from sim_backend.numerics import decode, encode_into, round_dl16_
+from sim_backend.numerics.sums import chunked_sum, exact_sum, serial_sum, sum_by
+
+__all__ = ["chunked_sum", "exact_sum", "serial_sum"]
 
 HALF = (torch.float16, torch.bfloat16)
 CONSTANT_LIMIT = (1 + 511 / 512) * 2.0**31  # code 0x7DFF, where constants saturate
@@ -123,46 +126,6 @@ def iota(n: int, dim: int, dims: int) -> torch.Tensor:
 def wrap_index(index: torch.Tensor, size: int) -> torch.Tensor:
     """Python's negative indices made positive."""
     return torch.where(index < 0, index + size, index)
-
-
-def chunked_sum(value: torch.Tensor, reduced: int, chunk: int) -> torch.Tensor:
-    """The sum over the last `reduced` dimensions, every partial sum rounded to DL16.
-
-    Lanes of one chunk are added pairwise, then the chunks in turn (facts 1.6, 6.7; the order inside a chunk is [I]).
-    """
-    rows = value.reshape(*value.shape[: value.dim() - reduced], -1)
-    if pad := -rows.shape[-1] % chunk:
-        rows = torch.nn.functional.pad(rows, (0, pad))
-    lanes = rows.unflatten(-1, (-1, chunk))
-    while lanes.shape[-1] > 1:
-        half = lanes.shape[-1] // 2
-        lanes = round_dl16_(lanes[..., :half] + lanes[..., half:])
-    total = lanes[..., 0, 0].clone()
-    for i in range(1, lanes.shape[-2]):
-        total = round_dl16_(total + lanes[..., i, 0])
-    return total.reshape(*total.shape, *([1] * reduced))
-
-
-def serial_sum(value: torch.Tensor, reduced: int) -> torch.Tensor:
-    """The sum over the last `reduced` dimensions, element by element in DL16 (before 2026-05-26)."""
-    rows = value.reshape(*value.shape[: value.dim() - reduced], -1)
-    total = rows[..., 0].clone()
-    for i in range(1, rows.shape[-1]):
-        total = round_dl16_(total + rows[..., i])
-    return total.reshape(*total.shape, *([1] * reduced))
-
-
-def exact_sum(value: torch.Tensor, reduced: int) -> torch.Tensor:
-    """The sum over the last `reduced` dimensions in fp32, rounded once."""
-    dims = tuple(range(value.dim() - reduced, value.dim()))
-    return round_dl16_(value.sum(dims, keepdim=True))
-
-
-def sum_by(policy: str, chunk: int) -> Callable[[torch.Tensor, int], torch.Tensor]:
-    """The DL16 sum of an accumulation policy: chunked, serial or fp32."""
-    if policy == "chunked":
-        return lambda value, reduced: chunked_sum(value, reduced, chunk)
-    return serial_sum if policy == "serial" else exact_sum
 
 
 # --- native operations

@@ -1,7 +1,8 @@
-"""Runs one ATen operation on device tensors: decode, compute on the CPU in float32, round once, encode.
+"""Runs one ATen operation on device tensors: decode, compute on the CPU in float32, round, encode.
 
-Nothing is refused here; `eager` asks the profile first. Results of fp16 and bf16 operations are rounded to DL16, int64
-results are wrapped to 31 bits, float32 and the rest are plain. Mutated arguments are written in place.
+Nothing is refused here; `eager` asks the profile first. Results of fp16 and bf16 operations are rounded to DL16, after
+each of the steps the device's compiler makes of the operation (`steps`); int64 results are wrapped to 31 bits, float32
+and the rest are plain. Mutated arguments are written in place.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import torch
 from torch._ops import OpOverload
 
 from sim_backend.device import ext
+from sim_backend.device.steps import steps_for
 
 _DL16 = (torch.float16, torch.bfloat16)
 # Operations that only move elements: they take the codes as they are. "alike": all tensors must have one dtype;
@@ -59,9 +61,21 @@ def compute(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     moves = shape.moves is not None and _one_dtype(shape.moves, tensors)
     read = ext.cpu_alias if moves else ext.to_compute
     host = {name: _host_argument(value, read, name in shape.outs) for name, value in named.items()}
-    result = call_with(func, host, len(args))
+    result = _evaluate(func, shape, host, named, len(args))
     _write_back(shape, named, host, moves)
     return tuple_of(shape, result, named, lambda r: _wrap(r, _float_dtype(named.values(), tensors), moves))
+
+
+def _evaluate(func: OpOverload, shape: Shape, host: dict[str, Any], named: dict[str, Any], positional: int) -> Any:
+    """The result on the host: by the steps of the operation if it has some, else by the CPU's kernel."""
+    steps = steps_for(func, _float_dtype(named.values(), _tensors(named.values())), host)
+    if steps is None:
+        return call_with(func, host, positional)
+    result = steps(**{n: v for n, v in host.items() if n not in shape.outs})
+    own = shape.returns[0]
+    if own is not None:
+        host[own] = result
+    return result
 
 
 def _one_dtype(moves: str, tensors: list[torch.Tensor]) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch._ops import OpOverload
 
+from sim_backend.device import steps
 from sim_backend.device.allow import is_allowed
 from sim_backend.device.compute import compute
 from sim_backend.device.fallback import run_on_cpu
@@ -96,6 +97,7 @@ def install(profile: Any, apply: Apply | None) -> None:
     """Register the fallback for every operation without a C++ kernel. Once per process."""
     global _device
     _device = _Device(profile, apply)
+    steps.install(profile)
     if _libraries:
         return
     everything = torch.library.Library("_", "IMPL")
