@@ -19,9 +19,11 @@ from sim_backend.device.allow import is_allowed
 from sim_backend.device.compute import compute
 from sim_backend.device.fallback import run_on_cpu
 from sim_backend.device.naming import aten_name, user_op
+from sim_backend.errata import writes
 from sim_backend.errata.operands import dtype_problem
 from sim_backend.errata.power import is_unimplemented_power
 from sim_backend.errors import Unsupported
+from sim_backend.profiles import active
 
 __all__ = ["compute", "dispatch", "install"]
 
@@ -45,6 +47,8 @@ _WHOLE = (
     "slice_scatter",
     "select_scatter",
 )
+# Operations whose result torch allocates before the device is asked: whole, they are seen before that (E-59).
+_PROMOTING = ("add.Tensor", "sub.Tensor", "mul.Tensor", "div.Tensor", "pow.Tensor_Scalar")
 _ATTENTION = "_scaled_dot_product_fused_attention_overrideable"
 
 
@@ -103,8 +107,10 @@ def install(profile: Any, apply: Apply | None) -> None:
     everything = torch.library.Library("_", "IMPL")
     everything.fallback(dispatch, "PrivateUse1")
     whole = torch.library.Library("aten", "IMPL", "PrivateUse1")
-    for name in _WHOLE:
+    for name in (*_WHOLE, *(_PROMOTING if profile.has("E-59") else ())):
         _register_whole(whole, name)
+    if profile.has("E-34"):
+        whole.impl("copy_", _copy)
     whole.impl(_ATTENTION, _attention)
     whole.impl("convolution_overrideable", partial(dispatch, torch.ops.aten.convolution.default))
     _libraries.extend([everything, whole])
@@ -126,6 +132,13 @@ def dispatch(func: OpOverload, *args: Any, **kwargs: Any) -> Any:
     if _device.apply is None or row.cell in _REFUSED:
         return run()
     return _device.apply(row.user_op, args, kwargs, run, row.cell == "F")
+
+
+def _copy(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+    """`copy_` to the device; a slice may be written too far (E-34)."""
+    if is_allowed() or not writes.write_prefix(active(), source, target):
+        torch.ops.aten._copy_from(source, target, non_blocking)
+    return target
 
 
 def _attention(*args: Any, **kwargs: Any) -> Any:

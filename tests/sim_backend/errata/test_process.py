@@ -122,6 +122,37 @@ def test_e55_is_of_august_and_september_and_far_from_a_block() -> None:
 
 
 # --- E-59
+@pytest.mark.fact("E-59", "1.6")
+def test_e59_a_complex_constant_kills_the_process_in_april() -> None:
+    done = child(
+        """
+        x = torch.ones(4, 64, dtype=torch.float16).to("spyre")
+        print((x * 2).cpu().sum().item(), flush=True)
+        x * 1j
+        print("survived")
+        """,
+        "profile-2026-04",
+    )
+    assert done.returncode == -signal.SIGFPE
+    assert done.stdout.split() == ["512.0"]
+
+
+@pytest.mark.fact("E-59", "1.6")
+def test_e59_is_an_ordinary_refusal_in_august() -> None:
+    done = child(
+        """
+        x = torch.ones(4, 64, dtype=torch.float16).to("spyre")
+        try:
+            x * 1j
+        except RuntimeError as error:
+            print(error)
+        """,
+        "profile-2026-08",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Spyre backend does not support dtype Complex" in done.stdout
+
+
 @pytest.mark.fact("E-59")
 def test_e59_is_of_april_only() -> None:
     assert profiles_with(call_of("aten.mul.Tensor", operand(4, 64), 1j), "E-59") == ["2026-04"]
