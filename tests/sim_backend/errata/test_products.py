@@ -143,6 +143,15 @@ def test_e48_fp8_products_need_whole_fp8_sticks() -> None:
     assert profiles_with(fp8_product(64), "E-48") == ["2026-08", "2026-09"]
 
 
+@pytest.mark.fact("E-48")
+def test_e48_aborts_the_backend_compiler(use: Any, run: Callable[..., Any]) -> None:
+    def product(a: torch.Tensor, b: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        return torch._scaled_mm(a, b.t(), scale, scale, out_dtype=torch.float16)
+
+    with pytest.raises(InductorError, match=r"dxp_standalone.*SIGABRT"):
+        run(product, *(halves(64, 64).to(torch.float8_e4m3fn) for _ in range(2)), torch.ones(()))
+
+
 # --- E-49
 def convolution(stride: list[int], rank: int = 4) -> Any:
     image, kernel = operand(1, *[64] * (rank - 1)), operand(64, 64, *[3] * (rank - 2))
