@@ -49,13 +49,18 @@ class NativeCall(ir.ExternKernelAlloc):
 
     @classmethod
     def create(
-        cls, kind: str, size: Sequence[Any], inputs: Sequence[ir.IRNode], parameters: dict[str, Any]
+        cls,
+        kind: str,
+        size: Sequence[Any],
+        inputs: Sequence[ir.IRNode],
+        parameters: dict[str, Any],
+        dtype: torch.dtype | None = None,
     ) -> ir.TensorBox:
-        """A contiguous tensor of `size` computed by `kind` from realised `inputs`; dtype and device of the first."""
+        """A contiguous tensor of `size` computed by `kind` from realised `inputs`; device and dtype of the first."""
         realised = [cls.realize_input(x) for x in inputs]
-        device, dtype = realised[0].get_device(), realised[0].get_dtype()
+        device = realised[0].get_device()
         assert isinstance(device, torch.device)
-        layout = ir.FixedLayout(device, dtype, list(size))
+        layout = ir.FixedLayout(device, dtype or realised[0].get_dtype(), list(size))
         return ir.TensorBox.create(cls(kind, layout, realised, parameters))
 
 

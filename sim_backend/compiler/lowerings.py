@@ -184,6 +184,17 @@ def addmm(bias: ir.TensorBox, a: ir.TensorBox, b: ir.TensorBox, *, beta: float =
     return result
 
 
+def scaled_mm(
+    a: ir.TensorBox, b: ir.TensorBox, scale_a: ir.TensorBox, scale_b: ir.TensorBox, bias: ir.TensorBox | None = None,
+    scale_result: Any = None, out_dtype: torch.dtype | None = None, use_fast_accum: bool = False,
+) -> ir.TensorBox:  # fmt: skip
+    """One batchmatmulfp8 with the scales of its operands, then the bias."""
+    size = [a.get_size()[0], b.get_size()[1]]
+    product = NativeCall.create("scaled_mm", size, [a, b, scale_a, scale_b], {}, out_dtype)
+    result: ir.TensorBox = product if bias is None else lowering.lowerings[aten.add.Tensor](product, bias)
+    return result
+
+
 def _scale(x: ir.TensorBox, factor: float) -> ir.TensorBox:
     dtype = x.get_dtype()
     return pointwise(x, lambda v: ops.mul(v, ops.constant(factor, dtype)))
@@ -269,6 +280,7 @@ OVERRIDES: dict[Any, Lowering] = {
     aten.mm.default: mm,
     aten.bmm.default: bmm,
     aten.addmm.default: addmm,
+    aten._scaled_mm.default: scaled_mm,
     aten.index_copy.default: index_copy,
     aten.index_add.default: index_add,
     aten.native_layer_norm.default: layer_norm,

@@ -135,6 +135,14 @@ def mm(a: torch.Tensor, b: torch.Tensor, *, half: bool) -> torch.Tensor:
     return round_dl16_(product) if half else product
 
 
+def scaled_mm(
+    a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor, *, half: bool
+) -> torch.Tensor:
+    """fp8 a @ b times their scales (one value, or one per row and per column), accumulated in fp32."""
+    product = torch.matmul(a.float(), b.float()) * (scale_a * scale_b)
+    return round_dl16_(product) if half else product
+
+
 def index_copy(x: torch.Tensor, index: torch.Tensor, source: torch.Tensor, *, half: bool, dim: int) -> torch.Tensor:
     """`x` with the slices of `source` along `dim` at the places of `index`."""
     return x.index_copy(dim, index.to(torch.int64), source)

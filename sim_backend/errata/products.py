@@ -41,10 +41,10 @@ def _fp32_product(profile: Profile, call: Call) -> str | None:
     return "batchmatmul on DataFormats.IEEE_FP32" if is_fp32 else None
 
 
-def cannot_pad(profile: Profile, k: int) -> bool:
-    """E-23: K is no whole number of sticks and larger than what the compiler pads."""
+def cannot_pad(profile: Profile, size: int) -> bool:
+    """E-23: a size that is no whole number of sticks and larger than what the compiler pads."""
     parameters = profile.errata.get("E-23")
-    return parameters is not None and k % STICK != 0 and k > int(parameters["pads_up_to"])
+    return parameters is not None and size % STICK != 0 and size > int(parameters["pads_up_to"])
 
 
 def _unpaddable(profile: Profile, call: Call) -> str | None:
@@ -61,7 +61,8 @@ def _odd_size(profile: Profile, call: Call) -> str | None:
     k, n = sizes_of(call)
     if call.form == "eager" or n == 1 or cannot_pad(profile, k):
         return None
-    odd = next((size for size in (k, n if n > STICK else 0) if size % STICK), None)
+    wide = n if n > STICK and not cannot_pad(profile, n) else 0  # that size is E-23's where it is contracted
+    odd = next((size for size in (k, wide) if size % STICK), None)
     if odd is None:
         return None
     return f"Unsupported stick expression floor(d2/{odd + -odd % STICK}) for a dimension of {odd}"

@@ -10,7 +10,7 @@ import torch
 
 from sim_backend.errata.numerics import spread
 from sim_backend.errata.offsets import stick_of
-from sim_backend.errata.rereading import BINARY, COPIES, ELEMENTWISE, default_reading, recomputed
+from sim_backend.errata.rereading import COPIES, ELEMENTWISE, default_reading, recomputed
 from sim_backend.errata.rule import Call, Operand, Rule, Wrong
 from sim_backend.profiles import Profile
 
@@ -77,10 +77,14 @@ def _width(call: Call) -> int:
     return max((o.shape[-1] for o in call.operands if o.shape), default=1)
 
 
+def _whole_rows(call: Call, parameters: Mapping[str, Any]) -> int:
+    return int(parameters["whole_rows"]) if call.op.startswith("aten.mul.") else 0
+
+
 def _wide_broadcast(profile: Profile, call: Call) -> str | None:
     if call.original.split(".")[1] != call.op.split(".")[1]:
         return None  # a step inside an operation of its own row in the table, which works (facts 3.2)
-    whole = int(profile.errata["E-42"]["whole_rows"])
+    whole = _whole_rows(call, profile.errata["E-42"])
     found = [o for o in call.operands if _one_per_row(o, _width(call), whole)]
     return f"{list(found[0].shape)} broadcast to rows of {_width(call)}" if found else None
 
@@ -89,7 +93,7 @@ def beyond_first_stick(
     result: torch.Tensor, inputs: Sequence[torch.Tensor], call: Call, parameters: Mapping[str, Any]
 ) -> torch.Tensor:
     """E-42: past the first stick of a row the broadcast operand is not what was broadcast."""
-    width, whole = _width(call), int(parameters["whole_rows"])
+    width, whole = _width(call), _whole_rows(call, parameters)
     value = float(parameters["beyond_first_stick"])
 
     def read(t: torch.Tensor, operand: Operand) -> torch.Tensor:
@@ -105,5 +109,5 @@ def beyond_first_stick(
 RULES: tuple[Rule, ...] = (
     Rule("E-36", ELEMENTWISE | COPIES, _corrupt_views, Wrong(reread_views)),
     Rule("E-37", ELEMENTWISE | COPIES, _swapped_operands, Wrong(reread_swapped)),
-    Rule("E-42", BINARY, _wide_broadcast, Wrong(beyond_first_stick)),
+    Rule("E-42", frozenset(["aten.add", "aten.mul"]), _wide_broadcast, Wrong(beyond_first_stick)),
 )

@@ -49,8 +49,9 @@ def test_e23_spares_whole_sticks(k: int) -> None:
 
 @pytest.mark.fact("E-23", "E-68")
 def test_e23_leaves_small_sizes_to_e68_and_takes_the_large_ones() -> None:
-    assert triggered(product(312, 64)) == ["E-68"]
+    assert triggered(product(312, 64)) == triggered(product(64, 312)) == ["E-68"]
     assert triggered(product(4304, 64)) == ["E-23"]
+    assert triggered(product(1152, 4304)) == []  # refused where that size is contracted
 
 
 @pytest.mark.fact("E-23")
@@ -150,6 +151,17 @@ def test_e48_aborts_the_backend_compiler(use: Any, run: Callable[..., Any]) -> N
 
     with pytest.raises(InductorError, match=r"dxp_standalone.*SIGABRT"):
         run(product, *(halves(64, 64).to(torch.float8_e4m3fn) for _ in range(2)), torch.ones(()))
+
+
+@pytest.mark.fact("E-48", "3.5")
+def test_e48_spares_whole_fp8_sticks(use: Any, run: Callable[..., Any]) -> None:
+    a, b = (halves(64, 128).to(torch.float8_e4m3fn) for _ in range(2))
+
+    def product(a: torch.Tensor, b: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        return torch._scaled_mm(a, b.t(), scale, scale, out_dtype=torch.float16)
+
+    expected = a.float() @ b.float().t() * 4
+    torch.testing.assert_close(run(product, a, b, torch.tensor(2.0)), expected, atol=0.1, rtol=4e-3)
 
 
 # --- E-49

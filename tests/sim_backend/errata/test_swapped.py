@@ -120,10 +120,13 @@ def broadcast(rows: int, width: int = 2880, original: str = "aten.mul.Tensor") -
 
 
 @pytest.mark.fact("E-42", "E-02")
-def test_e42_spares_one_stick_whole_blocks_of_rows_and_steps_of_softmax() -> None:
+def test_e42_spares_one_stick_products_of_whole_blocks_and_steps_of_softmax() -> None:
     assert triggered(broadcast(11, width=64), "profile-2026-04") == []
     assert triggered(broadcast(128), "profile-2026-04") == []
     assert triggered(broadcast(11, original="aten._softmax.default"), "profile-2026-04") == []
+    added = call_of("aten.add.Tensor", operand(128, 256), operand(128, 1))
+    assert triggered(added, "profile-2026-04") == ["E-42"]
+    assert triggered(call_of("aten.sub.Tensor", operand(11, 256), operand(11, 1)), "profile-2026-04") == []
     every = {"errata": {"E-42": {"whole_rows": 0}}}
     assert triggered(broadcast(128), "profile-2026-04", every) == ["E-42"]
 
