@@ -102,7 +102,7 @@ def new(elements: int, dtype: torch.dtype) -> torch.Tensor:
 def flat(value: torch.Tensor, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
     """`value` spread over `shape` as a flat contiguous buffer of `dtype`."""
     held = torch.float32 if dtype in HALF else dtype
-    return value.to(held).expand(shape).reshape(-1)
+    return value.to(held).expand(shape).reshape(-1).contiguous()  # a spread constant would stay one element
 
 
 def store(buffer: torch.Tensor, shape: Sequence[int], stride: Sequence[int], offset: int, value: torch.Tensor) -> None:

@@ -10,13 +10,25 @@ import torch
 from torch.utils._pytree import tree_flatten
 
 from sim_backend.errata.rule import Abort, Call, Crash, Operand, Rule
-from sim_backend.profiles import Profile
+from sim_backend.profiles import Profile, split_op
 
 ARITHMETIC = frozenset(f"aten.{name}" for name in ("add", "sub", "mul", "div", "pow", "rsub"))
 BUNDLE_ABORT = Abort("Illegal ddl", "shape_limit")
 
 
 # --- E-53
+# Eager operations that are a compiled function each (facts 3.1); moves, factories and fallbacks are not.
+COMPILED = frozenset(
+    f"aten.{name}"
+    for name in (
+        "mm", "silu", "mish", "abs", "add", "bitwise_not", "logical_not", "bmm", "cat", "div", "exp", "floor",
+        "index_select", "log", "mean", "mul", "reciprocal", "neg", "relu", "rsqrt", "sigmoid", "_softmax", "stack",
+        "sum", "sqrt", "tanh", "sub", "addmm", "eq", "le", "ne", "ge", "gt", "lt", "amax", "maximum", "minimum", "pow",
+        "linalg_vector_norm", "where", "clamp", "constant_pad_nd", "embedding",
+    )
+)  # fmt: skip
+
+
 class CompiledCalls:
     """The distinct eager calls of this process: each is one compiled instance (facts 3.1); Dynamo limits their sum."""
 
@@ -24,7 +36,9 @@ class CompiledCalls:
         self.seen: set[Any] = set()
 
     def note(self, profile: Profile, op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Count a call of a compiled operation. Raises RecursionError for a new one past the limit."""
+        """Count a call if its operation is a compiled one. Raises RecursionError for a new one past the limit."""
+        if split_op(op)[0] not in COMPILED:
+            return
         leaves, structure = tree_flatten((args, dict(kwargs)))
         key = (op, str(structure), *map(_guarded, leaves))
         if key in self.seen:

@@ -60,6 +60,7 @@ def test_e53_counts_what_a_compiled_instance_is_specialised_to() -> None:
     for args in [(x, 1.0), (x + 1, 1.0), (x, 2.0), (x.t(), 1.0), (x.double(), 1.0), (x[:2], 1.0)]:
         calls.note(SEPTEMBER, "aten.add.Tensor", args, {})
     calls.note(SEPTEMBER, "aten.sub.Tensor", (x, 1.0), {})
+    calls.note(SEPTEMBER, "aten.fill.Scalar", (x, 1.0), {})  # no compiled operation
     assert len(calls.seen) == 6  # equal sizes, strides, dtypes and constants are one
 
 

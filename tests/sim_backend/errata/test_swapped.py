@@ -134,3 +134,13 @@ def test_e42_spares_one_stick_products_of_whole_blocks_and_steps_of_softmax() ->
 @pytest.mark.fact("E-42")
 def test_e42_is_of_november_and_april() -> None:
     assert profiles_with(broadcast(11), "E-42") == ["2025-11", "2026-04"]
+
+
+@pytest.mark.fact("E-42")
+def test_e42_a_spread_constant_among_the_operands_is_read_whole(use: Any, run: Callable[..., Any]) -> None:
+    def added(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x.mean(-1, keepdim=True) + torch.zeros_like(y) + y
+
+    use("profile-2026-04")
+    x, y = halves(64, 256).abs() + 1, halves(64, 256)
+    assert wrong_share(run(added, x, y), added(x.float(), y.float())) > 0.5
