@@ -22,9 +22,12 @@ def register() -> bool:
 
 
 def real_device_installed() -> bool:
-    """True if a distribution `torch_spyre` is installed: then the simulator leaves the device name to it."""
+    """True if a `torch_spyre` can be imported or is installed: then the simulator leaves the device name to it."""
     from importlib.metadata import PackageNotFoundError, distribution
+    from importlib.util import find_spec
 
+    if find_spec("torch_spyre") is not None:
+        return True
     try:
         distribution("torch-spyre")
     except PackageNotFoundError:
@@ -35,7 +38,7 @@ def real_device_installed() -> bool:
 def _register() -> bool:
     import torch
 
-    from sim_backend.device import layouts, surface
+    from sim_backend.device import surface
 
     if getattr(torch, DEVICE_NAME, None) is surface:
         return True
@@ -43,7 +46,6 @@ def _register() -> bool:
         return False
     torch._register_device_module(DEVICE_NAME, surface)
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
-    layouts.install()
     return True
 
 

@@ -92,6 +92,7 @@ class KernelSource:
     unimplemented: list[str] = field(default_factory=list)
     sparse: set[str] = field(default_factory=set)  # roots with one element per stick: reductions along it
     decisions: Decisions = field(default_factory=Decisions)
+    flop: int = 0  # of its matrix products
     _expressions: dict[str, str] = field(default_factory=dict)
     _count: int = 0
 
@@ -145,10 +146,14 @@ class KernelSource:
         return self.flats[root]
 
     def render(self) -> str:
-        """The body: entry reads, lines, then stores of what leaves the kernel."""
+        """The body: entry reads, lines, stores of what leaves the kernel, then the simulated time of its launch."""
         entry = [self._read(root) for root in self.parameters if root in self.flats and root not in self.produced]
         stores = [self._write(root) for root in self.parameters if root in self.written]
-        return "".join(f"    {line}\n" for line in [*entry, *self.lines, *stores] or ["pass"])
+        return "".join(f"    {line}\n" for line in [*entry, *self.lines, *stores, self._launch()])
+
+    def _launch(self) -> str:
+        buffers = [buffer_facts(root) for root in self.parameters]
+        return f"rt.launch({sum(b.extent * b.dtype.itemsize for b in buffers)}, {self.flop})"
 
     def _read(self, root: str) -> str:
         width = f", {buffer_facts(root).row}" if root in V.graph.graph_inputs else ""

@@ -110,6 +110,11 @@ def store(buffer: torch.Tensor, shape: Sequence[int], stride: Sequence[int], off
     torch.as_strided(buffer, shape, stride, offset).copy_(value)
 
 
+def launch(bytes_moved: int, flop: int) -> None:
+    """Let simulated time pass for one launch of a bundle (facts 7.5)."""
+    ext.queue_bundle(float(bytes_moved), float(flop))
+
+
 # --- loop-level values
 def r(value: torch.Tensor) -> torch.Tensor:
     """A fresh fp32 result rounded to DL16, in place where its memory is dense."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -172,8 +173,16 @@ def _emit_native(kernel: KernelSource, session: Session, call: NativeCall) -> No
         kernel.tags[facts.root] = kernel.tags.get(buffer_facts(call.inputs[0].get_name()).root, 0)
         return
     kernel.ops[call.kind] += 1
+    kernel.flop += _flop_of_products(call)
     writer = "layernormnorm" if call.kind == "layer_norm" else call.kind
     kernel.tags[facts.root] = int(borders.is_broadcast_writer(session.profile, writer))
+
+
+def _flop_of_products(call: NativeCall) -> int:
+    sizes = [[int(n) for n in x.get_layout().size] for x in call.inputs[:2]]
+    if call.kind == "mm":
+        return 2 * math.prod(sizes[0]) * sizes[1][-1]
+    return 4 * math.prod(sizes[0]) * sizes[1][-2] if call.kind == "sdpa" else 0
 
 
 def _operand(kernel: KernelSource, rules: NodeRules, operand: Any, node: Node | None, checked: bool) -> str:

@@ -16,7 +16,8 @@ from torch._ops import OpOverload
 
 from sim_backend.device import steps
 from sim_backend.device.allow import is_allowed
-from sim_backend.device.compute import compute
+from sim_backend.device.clock import charge, charge_host
+from sim_backend.device.compute import compute, shape_of
 from sim_backend.device.fallback import run_on_cpu
 from sim_backend.device.naming import aten_name, user_op
 from sim_backend.errata import writes
@@ -64,6 +65,7 @@ class _Device:
     def __init__(self, profile: Any, apply: Apply | None) -> None:
         self.profile = profile
         self.apply = apply
+        self.drops_offsets = bool(profile.errata.get("E-31", {}).get("eager"))
         self.rows: dict[OpOverload, _Row] = {}
         self._problems: dict[tuple[tuple[str, ...], torch.dtype], str | None] = {}
 
@@ -150,6 +152,7 @@ def _attention(*args: Any, **kwargs: Any) -> Any:
     scale = kwargs.get("scale")
     plain = torch.ops.aten.scaled_dot_product_attention.default
     output = compute(plain, (query, key, value, *rest[:3]), {} if scale is None else {"scale": scale})
+    charge(user_op(func), [query, key, value], output)
     nothing = torch.empty(0, device="spyre")
     return output, nothing, None, None, query.shape[2], key.shape[2], nothing, nothing, nothing
 
@@ -159,10 +162,35 @@ def _compute(row: _Row, func: OpOverload, args: tuple[Any, ...], kwargs: dict[st
         _device.check_dtypes(row, (*args, *kwargs.values()))
         if is_unimplemented_power(_device.profile, row.user_op, args):
             raise RuntimeError(unimplemented(row.user_op))
-    return compute(func, args, kwargs)
+    if _device is not None and _device.drops_offsets:
+        args = _from_element_0(func, args)
+    result = compute(func, args, kwargs)
+    charge(row.user_op, _tensors(args), result)
+    return result
+
+
+def _from_element_0(func: OpOverload, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    # E-31: before #3578 a compiled operation was given the storage of a view, not where the view begins.
+    shape = shape_of(func)
+    named = zip(shape.names, args, strict=False)
+    return tuple(_without_offset(value) if name not in shape.written else value for name, value in named)
+
+
+def _tensors(args: tuple[Any, ...]) -> list[torch.Tensor]:
+    lists = (a if isinstance(a, list | tuple) else (a,) for a in args)
+    return [t for members in lists for t in members if isinstance(t, torch.Tensor)]
+
+
+def _without_offset(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_offset(v) for v in value]
+    if not isinstance(value, torch.Tensor) or value.device.type != "spyre":
+        return value
+    return torch.as_strided(value, value.shape, value.stride(), 0) if value.storage_offset() else value
 
 
 def _fall_back(row: _Row, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    charge_host()  # the copies take their own time
     return run_on_cpu(row.user_op, func, args, kwargs)
 
 

@@ -1,7 +1,8 @@
-"""Printing and pickling of device tensors: both go through a copy on the host.
+"""Printing, pickling and loading of device tensors: host forms outside, device formats inside.
 
 torch prints with device operations, which the profile may refuse, and pickles raw storage, which would put DL16 codes
-into a file that says fp16. `install()` redirects torch's two internal functions for tensors on "spyre" alone.
+into a file that says fp16; `torch.load(map_location="spyre")` brings a file's bytes to the device before it knows their
+dtype. `install()` redirects torch's internal functions for tensors on "spyre" alone.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ _installed: list[str] = []
 
 
 def install() -> None:
-    """Redirect printing and pickling of device tensors. Idempotent."""
+    """Redirect printing, pickling and loading of device tensors. Idempotent."""
     if _installed:
         return
     _installed.append("torch")
     _redirect_printing()
     _redirect_pickling()
+    _redirect_storage_copies()
 
 
 def _redirect_printing() -> None:
@@ -43,6 +45,20 @@ def _redirect_pickling() -> None:
         return rebuild, (self.detach().cpu(), self.dtype, str(self.device), self.requires_grad)
 
     torch.Tensor._reduce_ex_internal = pickle_host_copy
+
+
+def _redirect_storage_copies() -> None:
+    plain = torch.UntypedStorage.copy_
+
+    def copy_and_mark(self: torch.UntypedStorage, source: Any, *args: Any, **kwargs: Any) -> torch.UntypedStorage:
+        plain(self, source, *args, **kwargs)
+        if self.device.type == "spyre" and source.device.type == "cpu":
+            from sim_backend.device import ext
+
+            ext.mark_host_bytes(torch.empty(0, dtype=torch.uint8, device=self.device).set_(self))
+        return self
+
+    torch.UntypedStorage.copy_ = copy_and_mark  # type: ignore[assignment]
 
 
 def _is_fake(t: torch.Tensor) -> bool:

@@ -14,17 +14,26 @@ def _stats() -> dict[str, int]:
     return dict(ext.memory_stats())
 
 
+_NAMES = {
+    "allocated_bytes.all.current": "current",
+    "allocated_bytes.all.peak": "peak",
+    "allocated_bytes.all.allocated": "allocated",
+    "allocated_bytes.all.freed": "freed",
+    "allocation.all.current": "live",
+    "allocation.all.peak": "live_peak",
+    "allocation.all.allocated": "count",
+    "allocation.all.freed": "released",
+    "segment.all.current": "segments",
+    "intermediate_bytes.all.current": "intermediate",
+    "num_alloc_retries": "retries",
+    "num_ooms": "failed",
+}
+
+
 def memory_stats(device: Device = None) -> dict[str, int]:
-    """The counters under the names of torch's DeviceStats."""
+    """The counters under the names of torch's DeviceStats; bytes are rounded up to 128 per allocation."""
     stats = _stats()
-    return {
-        "allocated_bytes.all.current": stats["current"],
-        "allocated_bytes.all.peak": stats["peak"],
-        "allocation.all.current": stats["live"],
-        "allocation.all.allocated": stats["count"],
-        "num_ooms": stats["failed"],
-        "intermediate_bytes.all.current": stats["intermediate"],
-    }
+    return {name: stats[own] for name, own in _NAMES.items()}
 
 
 def memory_allocated(device: Device = None) -> int:
@@ -55,6 +64,14 @@ def reset_peak_memory_stats(device: Device = None) -> None:
     ext.reset_peak_memory()
 
 
+def reset_accumulated_memory_stats(device: Device = None) -> None:
+    """Let the totals (`.allocated`, `.freed`) and the counts of failures start again from zero."""
+    from sim_backend.device import ext, start
+
+    start()
+    ext.reset_accumulated_memory()
+
+
 def mem_get_info(device: Device = None) -> tuple[int, int]:
     """Free and total bytes of the device."""
     stats = _stats()
@@ -62,4 +79,8 @@ def mem_get_info(device: Device = None) -> tuple[int, int]:
 
 
 def empty_cache() -> None:
-    """Nothing to empty: there is no caching pool."""
+    """Give the simulator's kept host memory back; the device itself has no caching pool."""
+    from sim_backend.device import ext, start
+
+    start()
+    ext.empty_cache()

@@ -11,6 +11,7 @@ from typing import Any
 from sim_backend.errors import DowncastWarning, FallbackWarning
 from sim_backend.numerics import Infinity, Rounding, set_op_rounding
 
+_ON_DEVICE = {"compiled": 0, "refused": 1, "memcpy": 2}
 DOWNCAST_TEXT = "Backend Spyre does not support int64; downcasting to int32"
 
 
@@ -22,6 +23,7 @@ class _State:
         self.starting = False
         self.pid: int | None = None  # the process that started it
         self.pending_seed: int | None = None
+        self.pending_device: int | None = None
         self.downcast_warning = os.environ.get("TORCH_SPYRE_DOWNCAST_WARN", "1") != "0"
 
 
@@ -29,7 +31,10 @@ state = _State()
 
 
 def start() -> None:
-    """Load the device (building it first if needed) and fix the profile. Idempotent; raises BuildError."""
+    """Load the device (building it first if needed) and fix the profile. Idempotent.
+
+    Raises BuildError, or RuntimeError if another backend has the device or this process cannot have its card.
+    """
     if state.pid is not None:
         return
     with state.lock:
@@ -45,22 +50,29 @@ def start() -> None:
 
 def _start() -> None:
     from sim_backend.autoload import register
-    from sim_backend.device import eager, ext, host_forms
+    from sim_backend.device import clock, devices, eager, ext, host_forms, layouts, strided
     from sim_backend.device.casts import Casts
     from sim_backend.profiles import active
 
-    register()
+    if not register():
+        raise RuntimeError("the simulated Spyre is not available: a real torch_spyre or another backend has the device")
     profile = active()
+    card = devices.chosen(profile, state.pending_device)
     _apply_policies(ext, profile)
+    _apply_runtime(ext, profile, card)
+    clock.set_costs(profile)
     ext.set_callbacks(Casts(profile).check, _warn_downcast)
     warnings.filterwarnings("once", category=FallbackWarning, append=True)
     eager.install(profile, _optional("sim_backend.errata.eager", "apply"))
     host_forms.install()
+    strided.install()
+    layouts.install()
     if state.pending_seed is not None:
         ext.default_generator().manual_seed(state.pending_seed)
     install_compiler = _optional("sim_backend.compiler.dynamo", "install")
     if install_compiler is not None:
         install_compiler()
+    devices.claim(profile, card)
 
 
 def _apply_policies(ext: Any, profile: Any) -> None:
@@ -72,6 +84,29 @@ def _apply_policies(ext: Any, profile: Any) -> None:
     ext.set_op_rounding(results)
     set_op_rounding(results)
     ext.set_limits(profile.segments, profile.segment_bytes, profile.intermediate_bytes)
+
+
+def _apply_runtime(ext: Any, profile: Any, card: int) -> None:
+    from sim_backend.device import devices
+
+    own = profile.runtime
+    ext.set_runtime(
+        devices=devices.count(profile),
+        device=card,
+        second_device=devices.SECOND_DEVICE if profile.has("E-66") else devices.ONE_DEVICE,
+        streams=own["streams"] == "pools",
+        events=own["events"] == "simulated",
+        host_compute_streams=devices.host_compute_streams(),
+    )
+    ext.set_copy_rules(
+        on_device=_ON_DEVICE[profile.copies_on_device],
+        empty_crashes=profile.has("E-57"),
+        first_offset=profile.has("E-32"),
+        writes_base=profile.has("E-33"),
+        rank_limit=profile.rank_limit,
+    )
+    if profile.has("E-66"):
+        os.register_at_fork(after_in_child=lambda: ext.refuse_allocations(devices.SECOND_DEVICE))
 
 
 def _optional(module: str, name: str) -> Any:

@@ -10,12 +10,10 @@ from typing import Any, NamedTuple
 
 import torch
 
+from sim_backend.device import devices
 from sim_backend.device import memory as memory
 from sim_backend.device.fallback_counts import fallback_counts as fallback_counts
 from sim_backend.device.fallback_counts import reset_fallback_counts as reset_fallback_counts
-from sim_backend.device.layouts import device_tensor_layout as device_tensor_layout
-from sim_backend.device.layouts import empty as empty
-from sim_backend.device.layouts import to as to
 from sim_backend.device.memory import empty_cache as empty_cache
 from sim_backend.device.memory import max_memory_allocated as max_memory_allocated
 from sim_backend.device.memory import max_memory_reserved as max_memory_reserved
@@ -23,12 +21,15 @@ from sim_backend.device.memory import mem_get_info as mem_get_info
 from sim_backend.device.memory import memory_allocated as memory_allocated
 from sim_backend.device.memory import memory_reserved as memory_reserved
 from sim_backend.device.memory import memory_stats as memory_stats
+from sim_backend.device.memory import reset_accumulated_memory_stats as reset_accumulated_memory_stats
 from sim_backend.device.memory import reset_peak_memory_stats as reset_peak_memory_stats
 from sim_backend.device.start import start, state
 
-_COUNT = 1
-# Inductor looks these up when it first compiles; they must cost nothing before.
+# Looked up when they are first used; they must cost nothing before.
 _LAZY = {
+    "device_tensor_layout": ("sim_backend.device.layouts", "device_tensor_layout"),
+    "empty": ("sim_backend.device.layouts", "empty"),
+    "to": ("sim_backend.device.layouts", "to"),
     "Scheduling": ("sim_backend.compiler.scheduling", "SpyreScheduling"),
     "PythonWrapperCodegen": ("sim_backend.compiler.wrapper", "SpyreWrapperCodegen"),
     "CppWrapperCodegen": ("sim_backend.compiler.wrapper", "SpyreWrapperCodegen"),
@@ -66,8 +67,8 @@ def is_initialized() -> bool:
 
 
 def _is_in_bad_fork() -> bool:
-    """True in a child forked from a process that uses the device."""
-    return state.pid is not None and state.pid != os.getpid()
+    """True in a process started, by fork or anew, from a Python process that uses the device; not once it does so."""
+    return (state.pid is not None and state.pid != os.getpid()) or (state.pid is None and devices.used_by_parent())
 
 
 # --- devices
@@ -83,30 +84,42 @@ class DeviceProperties(NamedTuple):
 
 
 def device_count() -> int:
-    """One device per process."""
-    return _COUNT
+    """The cards this process sees; it can use one of them."""
+    return devices.count(_profile())
 
 
 def current_device() -> int:
-    """The index of the device in use: 0."""
-    return 0
+    """The index of the device in use, or that would be."""
+    if is_initialized():
+        from sim_backend.device import ext
+
+        return int(ext.current_device())
+    return devices.chosen(_profile(), state.pending_device)
 
 
 def set_device(device: Any) -> None:
-    """Choose the device; raises RuntimeError for any but the only one."""
-    _index(device)
+    """Choose the device; before the start the choice is kept. Raises RuntimeError for a second or a missing one."""
+    index = _index(device)
+    if not is_initialized():
+        state.pending_device = index
 
 
 def _index(device: Any) -> int:
-    if device is None:
-        return 0
-    index = device if isinstance(device, int) else torch.device(device).index
-    if index not in (None, -1, 0):
-        raise RuntimeError(
-            f"Invalid device 'spyre:{index}': this process has {_COUNT} Spyre device; "
-            "only one Spyre device per process is supported"
-        )
-    return 0
+    index = device if device is None or isinstance(device, int) else torch.device(device).index
+    if index in (None, -1):
+        return current_device()
+    if not is_initialized():
+        return devices.chosen(_profile(), index)
+    from sim_backend.device import ext
+
+    ext.check_device_index(index)
+    return int(index)
+
+
+def _profile() -> Any:
+    from sim_backend.profiles import current_profile
+
+    return current_profile()
 
 
 def get_device_name(device: Any = None) -> str:
@@ -117,9 +130,7 @@ def get_device_name(device: Any = None) -> str:
 def get_device_properties(device: Any = None) -> DeviceProperties:
     """Cores and memory of the device."""
     _index(device)
-    from sim_backend.profiles import current_profile
-
-    profile = current_profile()
+    profile = _profile()
     return DeviceProperties("Spyre (simulated)", "dd2", 32, profile.segments * profile.segment_bytes)
 
 
@@ -177,19 +188,44 @@ def set_rng_state(new_state: torch.Tensor, device: Any = "spyre") -> None:
     _generator().set_state(new_state)
 
 
-# --- streams and events: work completes at once
+# --- streams and events: values are there at once, completion is a matter of simulated time (`device.clock`)
+
+_HIGH_PRIORITY = range(33, 65)
 
 
-def Stream(device: Any = None, priority: int = 0) -> torch.Stream:  # noqa: N802  (torch's name)
-    """A new stream of the device: ids 1 to 32, or 33 to 64 for a negative (high) priority."""
-    start()
-    return torch.Stream(device=torch.device("spyre", _index(device)), priority=priority)
+class Stream(torch.Stream):
+    """A queue of work: id 0 is the default, 1 to 32 normal, 33 to 64 high priority, 65 and above host-compute streams.
+
+    `Stream(device, priority)` takes a new one, of high priority if `priority` is negative; `Stream(stream_id=65)` names
+    an existing one, and raises RuntimeError where there is none.
+    """
+
+    def __new__(cls, device: Any = None, priority: int = 0, *, stream_id: int | None = None) -> Stream:
+        """A new stream, or the one with `stream_id`."""
+        start()
+        index = _index(device)
+        if stream_id is None:
+            made: Stream = super().__new__(cls, device=torch.device("spyre", index), priority=priority)
+            return made
+        from sim_backend.device import ext
+
+        ext.check_stream_id(stream_id)
+        named: Stream = super().__new__(cls, stream_id=stream_id, device_index=index, device_type=_DEVICE_TYPE)
+        return named
+
+    @property
+    def priority(self) -> int:
+        """-1 for a stream of the high-priority pool, else 0."""
+        return -1 if self.stream_id in _HIGH_PRIORITY else 0
+
+
+_DEVICE_TYPE = int(torch._C._autograd.DeviceType.PrivateUse1)
 
 
 def Event(  # noqa: N802  (torch's name)
     enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
 ) -> torch.Event:
-    """A new event of the device."""
+    """A point in a stream; `elapsed_time` is simulated time in milliseconds. In 2025-11 events do nothing."""
     start()
     return torch.Event(device="spyre", enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
 
@@ -199,22 +235,26 @@ def stream(stream: torch.Stream) -> torch.Stream:
     return stream
 
 
-def current_stream(device: Any = None) -> torch.Stream:
-    """The stream that work goes to."""
+def current_stream(device: Any = None) -> Stream:
+    """The stream that work of this thread goes to."""
     start()
-    return torch.accelerator.current_stream(_index(device))
+    return Stream(device, stream_id=torch.accelerator.current_stream(_index(device)).stream_id)
 
 
-def default_stream(device: Any = None) -> torch.Stream:
+def default_stream(device: Any = None) -> Stream:
     """Stream 0."""
-    start()
-    index = _index(device)
-    return torch.Stream(stream_id=0, device_index=index, device_type=int(torch._C._autograd.DeviceType.PrivateUse1))
+    return Stream(device, stream_id=0)
+
+
+def set_stream(stream: torch.Stream) -> None:
+    """Let work of this thread go to `stream`."""
+    torch.accelerator.set_stream(stream)
 
 
 def synchronize(device: Any = None) -> None:
-    """Returns at once: work completes as it is queued."""
-    _index(device)
+    """Wait, in simulated time, for all streams."""
+    start()
+    torch.accelerator.synchronize(_index(device))
 
 
 # --- switches
@@ -228,3 +268,18 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
 def set_downcast_warning(enabled: bool) -> None:
     """Switch the warning about int64 kept as int32 on or off."""
     state.downcast_warning = bool(enabled)
+
+
+def get_diagnostic_report() -> dict[str, Any] | None:
+    """What a report of a fault would hold, with TORCH_SPYRE_FFDC=1; else None. No error is ever pending here."""
+    if os.environ.get("TORCH_SPYRE_FFDC", "0") != "1":
+        return None
+    started = is_initialized()
+    return {
+        "profile": _profile().name,
+        "device": current_device(),
+        "initialized": started,
+        "memory": memory_stats() if started else {},
+        "fallbacks": fallback_counts(),
+        "errors": [],
+    }

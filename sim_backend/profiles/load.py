@@ -97,7 +97,7 @@ def _unknown(base: dict[str, Any], change: dict[str, Any]) -> Iterator[str]:
     for key, value in change.items():
         if key not in base:
             yield repr(key)
-        elif key in ("numerics", "limits", "copies") and isinstance(value, dict):
+        elif key in ("numerics", "limits", "copies", "runtime", "clock") and isinstance(value, dict):
             yield from (repr(f"{key}.{k}") for k in value if k not in base[key])
 
 

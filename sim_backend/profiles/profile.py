@@ -223,6 +223,23 @@ class Profile:
         return bool(self.content["limits"]["conversions"] == "removed")
 
     @property
+    def runtime(self) -> Mapping[str, str]:
+        """How devices, streams and events behave (facts 5.1)."""
+        choices: Mapping[str, str] = self.content["runtime"]
+        return choices
+
+    @property
+    def clock(self) -> Mapping[str, float]:
+        """Costs of simulated time: microseconds, GB/s, TFLOPS (facts 7.5)."""
+        costs: Mapping[str, float] = self.content["clock"]
+        return costs
+
+    @property
+    def copies_on_device(self) -> str:
+        """How a copy from device to device of one dtype is made: compiled | refused | memcpy (facts 5.3)."""
+        return str(self.content["copies"]["on_device"])
+
+    @property
     def copy_casts(self) -> bool:
         """False: a cross-dtype host-to-device copy raises."""
         return bool(self.content["copies"]["casts"])

@@ -1,3 +1,4 @@
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -11,12 +12,50 @@
 namespace spyre {
 namespace {
 
+using c10::CachingAllocator::Stat;
+using c10::CachingDeviceAllocator::DeviceStats;
+
+// Freed host memory, handed out again as it is: device memory is never cleared, the host's own would be.
+class Kept {
+ public:
+  void* take(int64_t bytes) {
+    const auto found = blocks_.find(bytes);
+    if (found == blocks_.end()) return nullptr;
+    auto* memory = found->second;
+    held_ -= bytes;
+    blocks_.erase(found);
+    return memory;
+  }
+  void put(int64_t bytes, void* memory) {
+    blocks_.emplace(bytes, memory);
+    held_ += bytes;
+    while (held_ > kKept) drop_largest();
+  }
+  void clear() {
+    while (!blocks_.empty()) drop_largest();
+  }
+
+ private:
+  void drop_largest() {
+    const auto last = std::prev(blocks_.end());
+    held_ -= last->first;
+    std::free(last->second);
+    blocks_.erase(last);
+  }
+  std::multimap<int64_t, void*> blocks_;
+  int64_t held_ = 0;
+};
+
 // Counters and the free bytes of each segment; every access holds the lock.
 struct Pool {
   std::mutex lock;
+  int64_t segment_bytes = int64_t(16) << 30;
   std::vector<int64_t> free_bytes = std::vector<int64_t>(7, int64_t(16) << 30);
   int64_t intermediate_limit = int64_t(14) << 30;
-  int64_t current = 0, peak = 0, count = 0, live = 0, intermediate = 0, failed = 0;
+  int64_t intermediate = 0, failed = 0, retries = 0;
+  Stat bytes, blocks;
+  Kept kept;
+  std::string refusal;  // why this process cannot allocate; empty if it can
 };
 
 Pool& pool() {
@@ -44,24 +83,30 @@ void give_back(std::vector<int64_t>& free_bytes, const std::vector<int64_t>& chu
   for (size_t i = 0; i < std::min(free_bytes.size(), chunks.size()); i++) free_bytes[i] += chunks[i];
 }
 
+int64_t left_in(const Pool& p) { return std::accumulate(p.free_bytes.begin(), p.free_bytes.end(), int64_t(0)); }
+
 bool has_room(const Pool& p, int64_t bytes, bool intermediate) {
-  const auto left = std::accumulate(p.free_bytes.begin(), p.free_bytes.end(), int64_t(0));
   const bool pool_full = intermediate && p.intermediate_limit > 0 && p.intermediate + bytes > p.intermediate_limit;
-  return bytes <= left && !pool_full;
+  return bytes <= left_in(p) && !pool_full;
+}
+
+void* host_memory(Pool& p, int64_t bytes) {
+  if (auto* memory = p.kept.take(bytes)) return memory;
+  void* memory = nullptr;
+  return posix_memalign(&memory, kStick, bytes) == 0 ? memory : nullptr;
 }
 
 // nullptr when the device, or the host that plays it, has no room.
 Block* try_allocate(int64_t bytes) {
   auto& p = pool();
   std::lock_guard<std::mutex> guard(p.lock);
-  void* memory = nullptr;
-  if (!has_room(p, bytes, intermediates) || posix_memalign(&memory, kStick, bytes) != 0) return nullptr;
-  p.current += bytes;
+  TORCH_CHECK(p.refusal.empty(), p.refusal);
+  auto* memory = has_room(p, bytes, intermediates) ? host_memory(p, bytes) : nullptr;
+  if (memory == nullptr) return nullptr;
   p.intermediate += intermediates ? bytes : 0;
-  p.peak = std::max(p.peak, p.current);
-  p.count++;
-  p.live++;
-  return new Block{memory, bytes, take(p.free_bytes, bytes), intermediates, {0}};
+  p.bytes.increase(bytes);
+  p.blocks.increase(1);
+  return new Block{memory, bytes, take(p.free_bytes, bytes), intermediates, {0}, {false}};
 }
 
 void release(void* context) {
@@ -70,37 +115,81 @@ void release(void* context) {
   auto& p = pool();
   {
     std::lock_guard<std::mutex> guard(p.lock);
-    p.current -= block->bytes;
     p.intermediate -= block->intermediate ? block->bytes : 0;
-    p.live--;
+    p.bytes.decrease(block->bytes);
+    p.blocks.decrease(1);
     give_back(p.free_bytes, block->chunks);
+    p.kept.put(block->bytes, block->memory);
   }
-  std::free(block->memory);
   delete block;
 }
 
-void count_failure() {
+void count(int64_t Pool::*counter) {
   auto& p = pool();
   std::lock_guard<std::mutex> guard(p.lock);
-  p.failed++;
+  (p.*counter)++;
 }
 
-struct SpyreAllocator final : c10::Allocator {
+int64_t used_segments(const Pool& p) {
+  return std::count_if(p.free_bytes.begin(), p.free_bytes.end(), [&](int64_t f) { return f < p.segment_bytes; });
+}
+
+struct SpyreAllocator final : c10::DeviceAllocator {
   c10::DataPtr allocate(size_t n) override {
     const c10::Device device(kSpyre, current_device());
     if (n == 0) return {nullptr, nullptr, &release, device};
     const auto bytes = (static_cast<int64_t>(n) + kStick - 1) / kStick * kStick;
     auto* block = bytes < 0 ? nullptr : try_allocate(bytes);
     if (block == nullptr && bytes > 0) {
+      count(&Pool::retries);
       collect_garbage();  // as the runtime does on pressure
+      empty_cache();
       block = try_allocate(bytes);
     }
-    if (block == nullptr) count_failure();
+    if (block == nullptr) count(&Pool::failed);
     TORCH_CHECK_WITH(OutOfMemoryError, block != nullptr, "Failed to allocate ", n, " bytes on Spyre device.");
     return {block->memory, block, &release, device};
   }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
   void copy_data(void* target, const void* source, std::size_t n) const override { std::memcpy(target, source, n); }
+
+  bool initialized() override { return true; }
+  void emptyCache(c10::MempoolId_t) override { empty_cache(); }
+  void recordStream(const c10::DataPtr&, c10::Stream) override {}
+  DeviceStats getDeviceStats(c10::DeviceIndex index) override {
+    check_device_index(index);
+    auto& p = pool();
+    std::lock_guard<std::mutex> guard(p.lock);
+    DeviceStats stats;
+    stats.allocation[0] = stats.active[0] = p.blocks;
+    stats.allocated_bytes[0] = stats.reserved_bytes[0] = stats.active_bytes[0] = p.bytes;
+    stats.segment[0].current = used_segments(p);
+    stats.num_alloc_retries = p.retries;
+    stats.num_ooms = p.failed;
+    return stats;
+  }
+  void resetAccumulatedStats(c10::DeviceIndex index) override {
+    check_device_index(index);
+    auto& p = pool();
+    std::lock_guard<std::mutex> guard(p.lock);
+    p.bytes.reset_accumulated();
+    p.blocks.reset_accumulated();
+    p.retries = p.failed = 0;
+  }
+  void resetPeakStats(c10::DeviceIndex index) override {
+    check_device_index(index);
+    auto& p = pool();
+    std::lock_guard<std::mutex> guard(p.lock);
+    p.bytes.reset_peak();
+    p.blocks.reset_peak();
+  }
+  std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex index) override {
+    check_device_index(index);
+    auto& p = pool();
+    std::lock_guard<std::mutex> guard(p.lock);
+    const auto left = left_in(p);
+    return {left, left + p.bytes.current};
+  }
 };
 
 SpyreAllocator the_allocator;
@@ -118,9 +207,11 @@ Block* block_of(const at::Tensor& t) {
 void set_limits(int64_t segments, int64_t segment_bytes, int64_t intermediate_bytes) {
   auto& p = pool();
   std::lock_guard<std::mutex> guard(p.lock);
-  TORCH_CHECK(p.live == 0, "the limits of the Spyre device cannot change while ", p.live, " allocations live");
+  TORCH_CHECK(p.blocks.current == 0, "the limits of the Spyre device cannot change while ", p.blocks.current,
+              " allocations live");
   const bool unlimited = segments <= 0 || segment_bytes <= 0;
-  p.free_bytes.assign(unlimited ? 1 : segments, unlimited ? INT64_MAX / 4 : segment_bytes);
+  p.segment_bytes = unlimited ? INT64_MAX / 4 : segment_bytes;
+  p.free_bytes.assign(unlimited ? 1 : segments, p.segment_bytes);
   p.intermediate_limit = intermediate_bytes;
 }
 
@@ -129,18 +220,37 @@ bool exchange_intermediate(bool on) {
   return on;
 }
 
+void refuse_allocations(const std::string& why) {
+  auto& p = pool();
+  std::lock_guard<std::mutex> guard(p.lock);
+  p.refusal = why;
+}
+
+void empty_cache() {
+  auto& p = pool();
+  std::lock_guard<std::mutex> guard(p.lock);
+  p.kept.clear();
+}
+
 std::map<std::string, int64_t> memory_stats() {
   auto& p = pool();
   std::lock_guard<std::mutex> guard(p.lock);
-  const auto left = std::accumulate(p.free_bytes.begin(), p.free_bytes.end(), int64_t(0));
-  return {{"current", p.current}, {"peak", p.peak},     {"count", p.count},   {"live", p.live},
-          {"failed", p.failed},   {"intermediate", p.intermediate}, {"limit", left + p.current}};
+  return {{"current", p.bytes.current},
+          {"peak", p.bytes.peak},
+          {"allocated", p.bytes.allocated},
+          {"freed", p.bytes.freed},
+          {"live", p.blocks.current},
+          {"live_peak", p.blocks.peak},
+          {"count", p.blocks.allocated},
+          {"released", p.blocks.freed},
+          {"segments", used_segments(p)},
+          {"retries", p.retries},
+          {"failed", p.failed},
+          {"intermediate", p.intermediate},
+          {"limit", left_in(p) + p.bytes.current}};
 }
 
-void reset_peak_memory() {
-  auto& p = pool();
-  std::lock_guard<std::mutex> guard(p.lock);
-  p.peak = p.current;
-}
+void reset_peak_memory() { the_allocator.resetPeakStats(-1); }
+void reset_accumulated_memory() { the_allocator.resetAccumulatedStats(-1); }
 
 }  // namespace spyre

@@ -7,7 +7,7 @@ namespace {
 
 // Never destroyed: a tensor may be copied while the interpreter shuts down.
 struct Callbacks {
-  py::object on_cast, on_downcast;
+  py::object on_cast, on_downcast, on_prefix;
   std::atomic<bool> downcast_told{false};
 };
 
@@ -24,10 +24,21 @@ void set_callbacks(py::object on_cast, py::object on_downcast) {
   callbacks().downcast_told = false;
 }
 
-void check_cast(at::ScalarType from, at::ScalarType to, Direction direction) {
-  if (!callbacks().on_cast) return;
+void set_prefix_copy(py::object on_prefix) {
+  callbacks().on_prefix = on_prefix.is_none() ? py::object() : std::move(on_prefix);
+}
+
+bool copy_prefix(const at::Tensor& source, const at::Tensor& target) {
+  if (!callbacks().on_prefix) return false;
   py::gil_scoped_acquire gil;
-  callbacks().on_cast(c10::toString(from), c10::toString(to), static_cast<int>(direction));
+  return callbacks().on_prefix(source, target).cast<bool>();
+}
+
+Misplaced check_cast(at::ScalarType from, at::ScalarType to, Direction direction) {
+  if (!callbacks().on_cast) return Misplaced::nothing;
+  py::gil_scoped_acquire gil;
+  const auto found = callbacks().on_cast(c10::toString(from), c10::toString(to), static_cast<int>(direction));
+  return static_cast<Misplaced>(found.cast<int>());
 }
 
 void report_downcast() {

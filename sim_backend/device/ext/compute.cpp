@@ -4,6 +4,8 @@
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/from_blob.h>
 
+#include <cstring>
+
 #include "spyre.h"
 
 namespace spyre {
@@ -70,6 +72,20 @@ void write_compute(const at::Tensor& target, const at::Tensor& value) {
     return;
   }
   dl16::wrap_span(alias.const_data_ptr<int64_t>(), alias.data_ptr<int64_t>(), alias.numel());
+}
+
+void settle_formats(const at::Tensor& t) {
+  auto* block = block_of(t);
+  if (block == nullptr || t.scalar_type() == at::kByte || !block->host_bytes.exchange(false)) return;
+  const auto elements = static_cast<int64_t>(t.storage().nbytes() / t.itemsize());
+  const auto options = at::TensorOptions().dtype(t.scalar_type());
+  const auto host = at::from_blob(block->memory, {elements}, options);
+  if (is_dl16(t)) {
+    const auto codes = dl16::from_host_tensor(host, policy().rounding, policy().infinity);
+    std::memcpy(block->memory, codes.const_data_ptr(), codes.nbytes());
+  } else if (t.scalar_type() == at::kLong) {
+    dl16::wrap_span(host.const_data_ptr<int64_t>(), host.data_ptr<int64_t>(), elements);
+  }
 }
 
 void clear_layout_tag(const at::Tensor& t) {

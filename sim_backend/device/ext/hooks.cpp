@@ -36,13 +36,12 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   bool isAvailable() const override { return true; }
   void init() const override {}
   bool hasPrimaryContext(c10::DeviceIndex) const override { return true; }
-  c10::DeviceIndex deviceCount() const override { return kDeviceCount; }
+  c10::DeviceIndex deviceCount() const override { return runtime().devices; }
   c10::DeviceIndex getCurrentDevice() const override { return current_device(); }
-  void setCurrentDevice(c10::DeviceIndex index) const override { set_current_device(index); }
+  void setCurrentDevice(c10::DeviceIndex index) const override { check_device_index(index); }
   c10::DeviceIndex exchangeDevice(c10::DeviceIndex index) const override {
-    const auto old = current_device();
-    set_current_device(index);
-    return old;
+    check_device_index(index);
+    return current_device();
   }
   c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override {
     return index < 0 ? current_device() : exchangeDevice(index);
@@ -52,7 +51,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     return default_generator();
   }
   at::Generator getNewGenerator(c10::DeviceIndex index) const override { return new_generator(index); }
-  at::Device getDeviceFromPtr(void*) const override { return {kSpyre, 0}; }
+  at::Device getDeviceFromPtr(void*) const override { return {kSpyre, current_device()}; }
   bool isPinnedPtr(const void*) const override { return false; }
   c10::Allocator* getPinnedMemoryAllocator() const override { return c10::GetCPUAllocator(); }
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
@@ -72,7 +71,7 @@ const bool registered = [] {
 }  // namespace
 
 const at::Generator& default_generator() {
-  static const at::Generator generator = new_generator(0);
+  static const at::Generator generator = new_generator(-1);
   return generator;
 }
 

@@ -29,15 +29,22 @@ void check_layout(std::optional<at::Layout> layout) {
   TORCH_CHECK(layout.value_or(at::kStrided) == at::kStrided, "Non strided layout not supported");
 }
 
+void check_rank(c10::IntArrayRef size) {
+  const auto rank = static_cast<int64_t>(size.size()), limit = copy_rules().rank_limit;
+  TORCH_CHECK(limit == 0 || rank <= limit, "Unsupported tensor rank: ", rank);
+}
+
 at::Tensor empty(c10::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
                  std::optional<at::Device> device, std::optional<bool> pin, std::optional<at::MemoryFormat> format) {
   check_layout(layout);
+  check_rank(size);
   return at::detail::empty_generic(size, allocator(), kKeys, accepted(dtype, device, pin), format);
 }
 
 at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, std::optional<at::ScalarType> dtype,
                          std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool> pin) {
   check_layout(layout);
+  check_rank(size);
   return at::detail::empty_strided_generic(size, stride, allocator(), kKeys, accepted(dtype, device, pin));
 }
 
@@ -46,7 +53,15 @@ at::Tensor copy_from_and_resize(const at::Tensor& source, const at::Tensor& targ
   return copy_from(source, target, false);
 }
 
-at::Scalar local_scalar(const at::Tensor& t) { return at::_local_scalar_dense(to_compute(t)); }
+at::Scalar local_scalar(const at::Tensor& t) {
+  transfer(static_cast<double>(t.itemsize()), true);
+  return at::_local_scalar_dense(to_compute(t));
+}
+
+at::Tensor as_strided(const at::Tensor& self, c10::IntArrayRef size, c10::IntArrayRef stride, std::optional<int64_t> offset) {
+  if (self.numel() == 0) meet_empty_tensor();
+  return at::native::as_strided_tensorimpl(self, size, stride, offset);
+}
 
 const at::Tensor& resize(const at::Tensor& self, c10::IntArrayRef size, std::optional<at::MemoryFormat> format) {
   return at::native::resize_(self, size, format);
@@ -54,8 +69,10 @@ const at::Tensor& resize(const at::Tensor& self, c10::IntArrayRef size, std::opt
 
 at::Tensor& set_storage(at::Tensor& self, at::Storage source, int64_t offset, c10::IntArrayRef size,
                         c10::IntArrayRef stride) {
-  return at::native::set_storage_meta__symint(self, std::move(source), offset, c10::fromIntArrayRefSlow(size),
-                                              c10::fromIntArrayRefSlow(stride));
+  at::native::set_storage_meta__symint(self, std::move(source), offset, c10::fromIntArrayRefSlow(size),
+                                       c10::fromIntArrayRefSlow(stride));
+  settle_formats(self);
+  return self;
 }
 
 }  // namespace
@@ -67,7 +84,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_copy_from", TORCH_FN(spyre::copy_from));
   m.impl("_copy_from_and_resize", TORCH_FN(spyre::copy_from_and_resize));
   m.impl("_local_scalar_dense", TORCH_FN(spyre::local_scalar));
-  m.impl("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
+  m.impl("as_strided", TORCH_FN(spyre::as_strided));
   m.impl("view", TORCH_FN(at::native::view));
   m.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
   m.impl("resize_", TORCH_FN(spyre::resize));

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+
 import pytest
 import torch
 
 from sim_backend import numerics
 from sim_backend.device import ext
 from sim_backend.device.allow import allowed
+from sim_backend.device.casts import Casts
+from sim_backend.device.start import state
+from sim_backend.errors import DowncastWarning
+from sim_backend.numerics import Infinity, Rounding
+from sim_backend.profiles import active
 
-pytestmark = pytest.mark.usefixtures("_quiet_int64")
+start_module = sys.modules["sim_backend.device.start"]  # the package's `start` is the function
+
+pytestmark = [pytest.mark.usefixtures("_quiet_int64"), pytest.mark.fact("1.6", "5.3")]
 
 
 def on_device(x: torch.Tensor) -> torch.Tensor:
@@ -50,6 +60,55 @@ def test_bool_comes_back_unchanged() -> None:
     assert torch.equal(on_device(x).cpu(), x)
 
 
+def set_policy(rounding: Rounding, infinity: Infinity) -> None:
+    ext.set_policy(rounding, Rounding.NEAREST_EVEN, infinity, [])
+
+
+@pytest.fixture
+def _august_policy() -> Iterator[None]:
+    yield
+    set_policy(Rounding.TRUNCATE, Infinity.SATURATE_FINITE)
+
+
+# 0.1669 is a tie between two codes for fp16; 0x3C00 + 1 ulp, the largest value, the infinities and NaN of fp16
+HALF = [1.0, -1.0009765625, 1.0029296875, 65504.0, -65504.0, torch.inf, -torch.inf, torch.nan]
+FINITE = {
+    Rounding.TRUNCATE: [0x3E00, 0xBE00, 0x3E01, 0x5DFF, 0xDDFF],
+    Rounding.NEAREST_UP: [0x3E00, 0xBE01, 0x3E02, 0x5E00, 0xDE00],
+    Rounding.NEAREST_EVEN: [0x3E00, 0xBE00, 0x3E02, 0x5E00, 0xDE00],
+}
+SPECIAL = {
+    Infinity.REBIAS: [0x5E00, 0xDE00, 0x5F00],
+    Infinity.SATURATE_FINITE: [0x6FFF, 0xEFFF, 0x6FFF],
+    Infinity.PRESERVE: [0x7FFF, 0xFFFF, 0x7FFF],
+}
+
+
+@pytest.mark.usefixtures("_august_policy")
+@pytest.mark.parametrize("rounding", list(Rounding))
+@pytest.mark.parametrize("infinity", list(Infinity))
+def test_every_pair_of_policies_gives_its_codes(rounding: Rounding, infinity: Infinity) -> None:
+    set_policy(rounding, infinity)
+    codes = (ext.cpu_alias(on_device(torch.tensor(HALF, dtype=torch.float16))).int() & 0xFFFF).tolist()
+    assert codes == FINITE[rounding] + SPECIAL[infinity]
+
+
+@pytest.mark.usefixtures("_august_policy")
+def test_the_policy_decides_what_comes_back() -> None:
+    x = torch.tensor([-65504.0, torch.inf, torch.nan], dtype=torch.float16)
+    back = {}
+    for policy in ((Rounding.NEAREST_UP, Infinity.REBIAS), (Rounding.TRUNCATE, Infinity.PRESERVE)):
+        set_policy(*policy)
+        back[policy[1]] = on_device(x).cpu().tolist()
+    assert back == {Infinity.REBIAS: [-torch.inf] + [torch.inf] * 2, Infinity.PRESERVE: [-65472.0] + [torch.inf] * 2}
+
+
+def test_nan_and_infinity_of_fp32_are_kept() -> None:
+    x = torch.tensor([torch.nan, torch.inf, -torch.inf])
+    assert torch.equal(on_device(x).cpu(), x) or on_device(x).cpu()[1:].tolist() == x[1:].tolist()
+    assert on_device(x).cpu()[0].isnan()
+
+
 def test_fp16_copies_round_as_the_profile_says() -> None:
     x = torch.randn(1000).half()
     expected = numerics.to_host(
@@ -74,26 +133,30 @@ def test_int64_is_wrapped_to_32_bits() -> None:
     assert on_device(x).cpu().tolist() == [1, -1, 2**31 - 1, -(2**31), -(2**31), 7]
 
 
-def test_int64_warns_once_per_process(run_python) -> None:
-    out = run_python(
-        """
-        import torch, warnings
-        with warnings.catch_warnings(record=True) as seen:
-            warnings.simplefilter("always")
-            for _ in range(3):
-                torch.ones(2, dtype=torch.int64).to("spyre")
-        print([(type(w.message).__name__, str(w.message)) for w in seen])
-        """
-    )
-    text = "Backend Spyre does not support int64; downcasting to int32"
-    assert out.strip() == str([("DowncastWarning", text)])
+@pytest.fixture
+def _told_nothing(monkeypatch) -> None:
+    """A process that has not been warned of int64 yet."""
+    monkeypatch.setattr(state, "downcast_warning", True)
+    ext.set_callbacks(Casts(active()).check, start_module._warn_downcast)
 
 
-def test_the_int64_warning_can_be_switched_off(run_python) -> None:
-    run_python(
-        "import torch, warnings; warnings.simplefilter('error'); torch.ones(2, dtype=torch.int64).to('spyre')",
-        TORCH_SPYRE_DOWNCAST_WARN="0",
-    )
+@pytest.mark.fact("5.5")
+@pytest.mark.usefixtures("_told_nothing")
+def test_int64_warns_once_per_process() -> None:
+    numbers = torch.ones(2, dtype=torch.int64)
+    torch.spyre.set_downcast_warning(True)
+    with pytest.warns(DowncastWarning, match="^Backend Spyre does not support int64; downcasting to int32$"):
+        on_device(numbers)
+    on_device(numbers)  # a warning would be an error
+
+
+@pytest.mark.fact("5.5", "5.1")
+@pytest.mark.usefixtures("_told_nothing")
+def test_the_int64_warning_can_be_switched_off(monkeypatch) -> None:
+    torch.spyre.set_downcast_warning(False)
+    assert on_device(torch.ones(2, dtype=torch.int64)).cpu().tolist() == [1, 1]
+    monkeypatch.setenv("TORCH_SPYRE_DOWNCAST_WARN", "0")
+    assert not start_module._State().downcast_warning
 
 
 @pytest.mark.parametrize(
@@ -111,26 +174,6 @@ def test_a_copy_with_a_cast_converts_on_the_host() -> None:
     x = torch.randn(50)
     assert torch.equal(x.to("spyre", torch.float16).cpu(), on_device(x.half()).cpu())
     assert torch.equal(on_device(x.half()).to("cpu", torch.float32), on_device(x.half()).cpu().float())
-
-
-def test_a_spring_profile_converts_nothing_during_copies(run_python) -> None:
-    out = run_python(
-        """
-        import torch, sim_backend
-        sim_backend.use_profile("profile-2026-04")
-        for make in (lambda: torch.ones(2).to("spyre", torch.float16), lambda: torch.ones(2).to("spyre").half(),
-                     lambda: torch.ones(2, dtype=torch.int32).to("spyre")):
-            try:
-                make()
-            except RuntimeError as error:
-                print(str(error).splitlines()[0])
-        """
-    )
-    assert out.splitlines() == [
-        "Spyre backend does not support type conversion yet during copy.",
-        "Spyre backend does not support type conversion yet during copy.",
-        "Unsupported data format types",
-    ]
 
 
 def test_device_conversions_of_the_table_are_silent() -> None:
@@ -160,6 +203,7 @@ def test_other_conversions_warn_and_count() -> None:
     assert sum(torch.spyre.fallback_counts().values()) == 1
 
 
+@pytest.mark.fact("E-33")
 def test_copies_into_views_write_the_view_and_nothing_else() -> None:
     base = on_device(torch.zeros(4, 6, dtype=torch.float16))
     base[1:3, ::2].copy_(on_device(torch.full((2, 3), 2.0, dtype=torch.float16)))
@@ -170,6 +214,27 @@ def test_copies_into_views_write_the_view_and_nothing_else() -> None:
     assert torch.equal(base.cpu(), expected)
 
 
+@pytest.mark.fact("E-32", "E-31")
+def test_views_with_an_offset_are_read_where_they_begin() -> None:
+    rows = on_device(torch.arange(256, dtype=torch.float16).view(4, 64))
+    first, second = rows.narrow(0, 0, 2).clone(), rows.narrow(0, 2, 2).clone()
+    assert torch.equal(first.cpu(), rows.cpu()[:2])
+    assert torch.equal(second.cpu(), rows.cpu()[2:])
+    assert torch.equal(rows[3].neg().cpu(), -rows.cpu()[3])
+
+
+@pytest.mark.fact("E-38")
+def test_conversions_on_the_device_are_right_in_august() -> None:
+    x = torch.randn(100)
+    assert torch.allclose(on_device(x).half().float().cpu(), x, rtol=2e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2fnuz])
+def test_fp8_comes_back_unchanged(dtype: torch.dtype) -> None:
+    x = torch.randn(10).to(dtype)
+    assert torch.equal(on_device(x).cpu().view(torch.uint8), x.view(torch.uint8))
+
+
 def test_a_copy_broadcasts() -> None:
     target = on_device(torch.zeros(3, 4, dtype=torch.float16))
     target.copy_(on_device(torch.ones(4, dtype=torch.float16)))
@@ -178,7 +243,9 @@ def test_a_copy_broadcasts() -> None:
     assert target.cpu().eq(2.0).all()
 
 
+@pytest.mark.fact("E-57")
 def test_empty_tensors_copy_to_nothing() -> None:
+    assert on_device(torch.empty(0, 3)).chunk(3, 1)[0].shape == (0, 1)
     assert on_device(torch.empty(0, 3, dtype=torch.float16)).cpu().shape == (0, 3)
 
 
@@ -200,6 +267,42 @@ def test_item_and_tolist_decode() -> None:
     assert float(on_device(torch.tensor(3, dtype=torch.int64)).item()) == 3.0
 
 
-def test_pinned_and_sparse_tensors_are_refused() -> None:
+def test_pinned_tensors_are_refused() -> None:
     with pytest.raises(RuntimeError, match="Pin memory can only be on CPU"):
         torch.empty(2, device="spyre", pin_memory=True)
+    with pytest.raises(RuntimeError, match=r"cannot pin 'spyreFloatType' only dense CPU tensors can be pinned"):
+        on_device(torch.ones(2)).pin_memory()
+
+
+SPARSE = {
+    "coo": lambda x: x.to_sparse().to("spyre"),
+    "csr": lambda x: x.to_sparse_csr().to("spyre"),
+    "csc": lambda x: x.to_sparse_csc().to("spyre"),
+    "bsr": lambda x: x.to_sparse_bsr((2, 2)).to("spyre"),
+    "bsc": lambda x: x.to_sparse_bsc((2, 2)).to("spyre"),
+    "empty": lambda x: torch.empty(2, 2, device="spyre", layout=torch.sparse_coo),
+}
+
+
+@pytest.mark.fact("3.7")
+@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
+@pytest.mark.parametrize("make", list(SPARSE))
+def test_tensors_that_are_not_strided_are_refused(make: str) -> None:
+    with pytest.raises(RuntimeError, match=r"^Non strided layout not supported$"):
+        SPARSE[make](torch.eye(4))
+
+
+def test_a_copy_of_the_first_part_of_a_storage_can_be_taken_over() -> None:
+    rows, target = on_device(torch.ones(4, 64)), on_device(torch.zeros(2, 64))
+    seen: list[tuple[int, ...]] = []
+
+    def take_over(source: torch.Tensor, _: torch.Tensor) -> bool:
+        seen.append(tuple(source.shape))
+        return True
+
+    ext.set_prefix_copy(take_over)
+    try:
+        sums = [target.zero_().copy_(s).cpu().sum().item() for s in (rows[:2], rows[2:], rows[:2] * 1.0)]
+    finally:
+        ext.set_prefix_copy(None)
+    assert (seen, sums) == ([(2, 64)], [0.0, 128.0, 128.0])

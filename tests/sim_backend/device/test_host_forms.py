@@ -6,7 +6,10 @@ import copy
 import io
 import pickle
 
+import pytest
 import torch
+
+pytestmark = pytest.mark.fact("5.1")
 
 
 def spyre_half() -> torch.Tensor:
@@ -30,6 +33,40 @@ def test_saved_tensors_load_on_the_device_and_on_the_cpu() -> None:
         assert loaded["t"].device.type == kind
         assert isinstance(loaded["p"], torch.nn.Parameter)
         assert torch.equal(loaded["p"].detach().cpu(), spyre_half().cpu())
+
+
+@pytest.mark.usefixtures("_quiet_int64")
+def test_a_file_of_host_tensors_loads_on_the_device_with_the_same_values() -> None:
+    values = {
+        "half": torch.arange(8).half(),
+        "bfloat": torch.arange(8).bfloat16().view(2, 4).t(),
+        "single": torch.randn(3),
+        "long": torch.tensor([1, 2**40 + 7]),
+        "bool": torch.tensor([True, False]),
+        "byte": torch.tensor([200, 3], dtype=torch.uint8),
+    }
+    values["shared"] = values["half"][2:5]
+    stored = io.BytesIO()
+    torch.save(values, stored)
+    for location in ("spyre", torch.device("spyre", 0), {"cpu": "spyre:0"}, lambda storage, _: storage.spyre()):
+        stored.seek(0)
+        loaded = torch.load(stored, map_location=location)
+        for name, value in values.items():
+            expected = value.to("spyre").cpu()
+            assert loaded[name].device.type == "spyre"
+            assert torch.equal(loaded[name].cpu(), expected), name
+        loaded["half"].zero_()
+        assert loaded["shared"].cpu().eq(0).all()
+
+
+def test_a_state_dict_of_the_device_loads_on_the_device_again() -> None:
+    layer, stored = torch.nn.Linear(4, 3).half().to("spyre"), io.BytesIO()
+    torch.save(layer.state_dict(), stored)
+    for location in (None, "cpu", "spyre"):
+        stored.seek(0)
+        other = torch.nn.Linear(4, 3).half().to("spyre")
+        other.load_state_dict(torch.load(stored, map_location=location))
+        assert torch.equal(other.weight.detach().cpu(), layer.weight.detach().cpu())
 
 
 def test_pickles_and_deep_copies_are_equal_and_independent() -> None:

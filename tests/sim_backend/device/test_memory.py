@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import json
+from typing import Any
 
 import pytest
 import torch
@@ -10,6 +12,8 @@ import torch
 from sim_backend.device import ext, intermediates
 
 GIB = 2**30
+
+pytestmark = pytest.mark.fact("1.2", "5.2")
 
 
 def test_allocations_are_rounded_to_sticks_and_given_back() -> None:
@@ -32,6 +36,20 @@ def test_the_peak_is_kept_until_it_is_reset() -> None:
     assert torch.spyre.max_memory_allocated() == before
 
 
+def test_a_fresh_allocation_shows_old_bytes() -> None:
+    torch.full((4001,), 3.0, dtype=torch.float16).to("spyre")
+    assert torch.empty(4001, dtype=torch.float16, device="spyre").cpu().eq(3.0).all()
+
+
+def test_totals_count_until_they_are_reset() -> None:
+    torch.spyre.memory.reset_accumulated_memory_stats()
+    t = torch.empty(64, dtype=torch.float16, device="spyre")
+    del t
+    stats = torch.spyre.memory_stats()
+    assert (stats["allocated_bytes.all.allocated"], stats["allocated_bytes.all.freed"]) == (128, 128)
+    assert (stats["allocation.all.allocated"], stats["allocation.all.freed"]) == (1, 1)
+
+
 def test_addresses_are_stick_aligned_and_empty_tensors_take_nothing() -> None:
     before = torch.spyre.memory_stats()["allocation.all.allocated"]
     assert torch.empty(0, device="spyre").numel() == 0
@@ -52,63 +70,66 @@ def test_the_device_has_seven_segments_of_16_gib() -> None:
     assert free == total - torch.spyre.memory_allocated()
 
 
-def test_an_allocation_may_span_segments_and_small_ones_still_fit(run_python) -> None:
-    out = run_python(
-        """
-        import torch
-        from sim_backend.device import ext, start
-        start()
-        ext.set_limits(3, 1024, 0)
-        a = torch.empty(900, dtype=torch.int8, device="spyre")
-        b = torch.empty(2048, dtype=torch.int8, device="spyre")
-        try:
-            torch.empty(129, dtype=torch.int8, device="spyre")
-        except RuntimeError as error:
-            print(str(error).splitlines()[0])
-        del b
-        print(torch.empty(2048, dtype=torch.int8, device="spyre").numel())
-        """
-    )
-    assert out.splitlines() == ["Failed to allocate 129 bytes on Spyre device.", "2048"]
+@pytest.fixture(scope="module")
+def small(run_python) -> dict[str, Any]:
+    """A process whose device has three segments of 1024 bytes, 512 of them for intermediates."""
+    return json.loads(run_python(SMALL))
 
 
-def test_intermediates_have_a_pool_of_their_own(run_python) -> None:
-    out = run_python(
-        """
-        import torch
-        from sim_backend.device import ext, intermediates, start
-        start()
-        ext.set_limits(7, 1 << 20, 1024)
-        with intermediates():
-            held = torch.empty(1024, dtype=torch.int8, device="spyre")
-            try:
-                torch.empty(1, dtype=torch.int8, device="spyre")
-            except RuntimeError as error:
-                print(str(error).splitlines()[0])
-        torch.empty(1, dtype=torch.int8, device="spyre")
-        print(ext.memory_stats()["intermediate"])
-        del held
-        print(ext.memory_stats()["intermediate"])
-        """
-    )
-    assert out.splitlines() == ["Failed to allocate 1 bytes on Spyre device.", "1024", "0"]
+SMALL = """
+import gc, json, torch, sim_backend
+from sim_backend.device import intermediates
+sim_backend.use_profile("profile-2026-08", {
+    "limits.segments": 3, "limits.segment_bytes": 1024, "limits.intermediate_bytes": 512})
+def take(n):
+    return torch.empty(n, dtype=torch.int8, device="spyre")
+def text_of(n):
+    try:
+        take(n)
+    except RuntimeError as error:
+        return str(error).splitlines()[0]
+    return "no error"
+collections = []
+gc.callbacks.append(lambda phase, info: phase == "start" and collections.append(info["generation"]))
+gc.disable()
+found = {}
+a, b = take(900), take(2048)
+found["segments"] = torch.spyre.memory_stats()["segment.all.current"]
+found["full"], found["collections"] = text_of(129), len(collections)
+del b
+found["again"] = text_of(2048)
+with intermediates():
+    held = take(512)
+    found["pool full"] = text_of(1)
+found["beside the pool"] = text_of(1)
+found["intermediate"] = torch.spyre.memory_stats()["intermediate_bytes.all.current"]
+del held
+found["intermediate after"] = torch.spyre.memory_stats()["intermediate_bytes.all.current"]
+cycle = [take(2048)]
+cycle.append(cycle)
+del cycle
+found["garbage"] = text_of(2048)
+found["retries"] = torch.spyre.memory_stats()["num_alloc_retries"]
+print(json.dumps(found))
+"""
 
 
-def test_garbage_is_collected_before_the_device_gives_up(run_python) -> None:
-    run_python(
-        """
-        import gc, torch
-        from sim_backend.device import ext, start
-        start()
-        gc.collect()
-        gc.disable()
-        ext.set_limits(1, 1024, 0)
-        cycle = [torch.empty(1024, dtype=torch.int8, device="spyre")]
-        cycle.append(cycle)
-        del cycle
-        torch.empty(1024, dtype=torch.int8, device="spyre")
-        """
-    )
+def test_an_allocation_may_span_segments_and_small_ones_still_fit(small) -> None:
+    assert small["segments"] == 3
+    assert small["full"] == "Failed to allocate 129 bytes on Spyre device."
+    assert small["again"] == "no error"
+
+
+def test_intermediates_have_a_pool_of_their_own(small) -> None:
+    assert small["pool full"] == "Failed to allocate 1 bytes on Spyre device."
+    assert small["beside the pool"] == "no error"
+    assert (small["intermediate"], small["intermediate after"]) == (512, 0)
+
+
+def test_garbage_is_collected_once_before_the_device_gives_up(small) -> None:
+    assert small["collections"] == 1
+    assert small["garbage"] == "no error"
+    assert small["retries"] == 3
 
 
 def test_limits_do_not_change_while_memory_is_in_use() -> None:
