@@ -65,7 +65,7 @@ class _Device:
     def __init__(self, profile: Any, apply: Apply | None) -> None:
         self.profile = profile
         self.apply = apply
-        self.drops_offsets = bool(profile.errata.get("E-31", {}).get("eager"))
+        self.drops_offsets = profile.has("E-31") and not profile.clones_views
         self.rows: dict[OpOverload, _Row] = {}
         self._problems: dict[tuple[tuple[str, ...], torch.dtype], str | None] = {}
 

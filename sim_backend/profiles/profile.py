@@ -240,6 +240,11 @@ class Profile:
         return str(self.content["copies"]["on_device"])
 
     @property
+    def clones_views(self) -> bool:
+        """False: eager operations get the storage of a view and read it from element 0 (E-31 before #3578)."""
+        return bool(self.content["copies"]["views"] == "cloned")
+
+    @property
     def copy_casts(self) -> bool:
         """False: a cross-dtype host-to-device copy raises."""
         return bool(self.content["copies"]["casts"])
