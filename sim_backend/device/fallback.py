@@ -24,7 +24,7 @@ def run_on_cpu(op: str, func: OpOverload, args: tuple[Any, ...], kwargs: dict[st
     named = dict(zip(shape.names, args, strict=False)) | kwargs
     check_devices(named.values())
     with allowed():
-        host = {name: tree_map(_to_host, value) for name, value in named.items()}
+        host = {n: tree_map(_on_host if n in shape.outs else _to_host, value) for n, value in named.items()}
         result = call_with(func, host, len(args))
         for name in shape.written & named.keys():
             _copy_back(named[name], host[name])
@@ -37,6 +37,11 @@ def _to_host(value: Any) -> Any:
     if isinstance(value, torch.device):
         return torch.device("cpu")
     return ext.host_generator(value) if isinstance(value, torch.Generator) else value
+
+
+def _on_host(out: Any) -> Any:
+    # A result is written, never read: it does not move to the host first.
+    return torch.empty_like(out, device="cpu") if isinstance(out, torch.Tensor) else out
 
 
 def _to_device(value: Any) -> Any:
