@@ -45,7 +45,14 @@ def _on_host(out: Any) -> Any:
 
 
 def _to_device(value: Any) -> Any:
-    return value.to("spyre") if isinstance(value, torch.Tensor) else value
+    if not isinstance(value, torch.Tensor):
+        return value
+    extent = 1 + sum((n - 1) * s for n, s in zip(value.shape, value.stride(), strict=True))
+    if extent <= value.numel():
+        return value.to("spyre")
+    # A part of a larger tensor, as a slice gives it: the compiler has planned with its strides, so they are kept.
+    part = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="spyre")
+    return part.copy_(value)
 
 
 def _copy_back(device: Any, host: Any) -> None:

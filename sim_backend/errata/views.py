@@ -70,12 +70,9 @@ def _large_index_stride(profile: Profile, call: Call) -> str | None:
     return f"an index step of {step} bytes" if step > IMMEDIATE_LIMIT else None
 
 
-def _second_gather(profile: Profile, call: Call) -> str | None:
-    return SAME_INDEX if SAME_INDEX in call.context else None
-
-
-def _other_gather(profile: Profile, call: Call) -> str | None:
-    return OTHER_INDEX if OTHER_INDEX in call.context else None
+def _gathers_again(profile: Profile, call: Call) -> str | None:
+    """E-29: two gathers in one bundle, by the same index or by two."""
+    return next((word for word in (SAME_INDEX, OTHER_INDEX) if word in call.context), None)
 
 
 def rotated_rows(
@@ -208,8 +205,7 @@ RULES: tuple[Rule, ...] = (
     Rule("E-28", frozenset(["aten.index_copy"]), _inner_on_device, Wrong(conflated_copy)),
     Rule("E-29", _INDEX, _gather_beyond_core, Refuse("shape_limit")),
     Rule("E-29", _INDEX, _large_index_stride, Abort("Immediate value out of boundary in instruction: L3_ADDEARIMM")),
-    Rule("E-29", _INDEX, _second_gather, Abort("std::out_of_range: map::at")),
-    Rule("E-29", _INDEX, _other_gather, Wrong(rotated_rows)),
+    Rule("E-29", _INDEX, _gathers_again, Wrong(rotated_rows)),
     Rule("E-30", frozenset(["aten.embedding", "aten.index_select", "aten.index"]), _one_row,
          Abort("There must be at least one valid candidate.")),
     Rule("E-31", frozenset(["spyre.graph_input"]), _offset_input, Within(_read_from_start)),
