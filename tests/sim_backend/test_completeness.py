@@ -23,7 +23,7 @@ from transformers import (
 
 from sim_backend import capability
 from sim_backend.compiler import fake_model
-from sim_backend.report import CapabilityReport
+from sim_backend.report import CapabilityReport, OpFailure
 
 FAMILIES: dict[str, Callable[[], nn.Module]] = {
     "bert": lambda: BertModel(BertConfig()),
@@ -45,13 +45,13 @@ def inductor_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     patch.undo()
 
 
-def report(family: str) -> CapabilityReport:
+def report(family: str, blocks: list[str] | None = None) -> CapabilityReport:
     with torch.device("meta"):
         model = FAMILIES[family]().eval()
     mask = torch.ones(2, 24, dtype=torch.long)
     mask[1, 20:] = 0
     inputs = {"input_ids": torch.full((2, 24), 5), "attention_mask": mask}
-    return capability(model, inputs, "profile-2026-08", dtype=torch.float16)
+    return capability(model, inputs, "profile-2026-08", dtype=torch.float16, blocks=blocks)
 
 
 @pytest.mark.long
@@ -66,3 +66,20 @@ def test_one_layer_per_kind_finds_what_every_layer_finds(family: str, monkeypatc
     assert next(number) == DEPTHS[family]
     assert full.failures
     assert {f.layers for f in full.predicted if f.place == "block"}
+
+
+@pytest.mark.long
+def test_one_graph_of_all_layers_meets_the_same_causes() -> None:
+    """Graph form, design §5: only the borders of blocks (E-18) differ, of which one graph has a single one."""
+    layers, graph = report("bert"), report("bert", ["encoder"])
+    for group in ("failures", "fallbacks"):
+        assert causes(getattr(graph, group)) == causes(getattr(layers, group))
+    of_layers, of_graph = causes(layers.predicted), causes(graph.predicted)
+    assert {c for c in of_layers if c[3] != "E-18"} == {c for c in of_graph if c[3] != "E-18"}
+    assert [c[4] for c in of_layers if c[3] == "E-18"] == [12]
+    assert [c[4] for c in of_graph if c[3] == "E-18"] == [1]
+
+
+def causes(failures: tuple[OpFailure, ...]) -> set[tuple[str, str, str, str | None, int]]:
+    """What a report says without the place it was met in."""
+    return {(f.kind, f.op, f.source, f.predicted, f.count) for f in failures}
