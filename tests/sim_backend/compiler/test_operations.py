@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -82,12 +83,24 @@ def test_fp16_equals_the_cpu_within_dl16(name: str, use: Any, run: Callable[...,
     assert runtime.AUDITS[-1]["fallbacks"] == []
 
 
-@pytest.mark.parametrize("name", WORKS)
-def test_fp32_on_the_ideal_device_equals_the_cpu(name: str, use: Any, run: Callable[..., Any]) -> None:
+def test_fp32_on_the_ideal_device_equals_the_cpu(use: Any, run: Callable[..., Any]) -> None:
+    """All in one graph, which also shows that operations of one bundle do not disturb each other."""
     use("profile-ideal")
-    function, halves = WORKS[name]
-    host = tuple(t.float() if t.is_floating_point() else t for t in halves)
-    torch.testing.assert_close(run(function, *host), function(*host), atol=1e-5, rtol=1e-6)
+    host = [tuple(t.float() if t.is_floating_point() else t for t in operands) for _, operands in WORKS.values()]
+    functions, places = [function for function, _ in WORKS.values()], itertools.accumulate(map(len, host), initial=0)
+    first = list(places)
+
+    def everything(*operands: torch.Tensor) -> list[torch.Tensor]:
+        return [f(*operands[a:b]) for f, a, b in zip(functions, first, first[1:], strict=False)]
+
+    flat = [t.to("spyre") for operands in host for t in operands]
+    results = torch.compile(everything, fullgraph=True, dynamic=False)(*flat)
+    assert len(runtime.AUDITS[-1]["kernels"]) == 1
+    for name, function, operands, result in zip(WORKS, functions, host, results, strict=True):
+        expected = function(*operands)
+        torch.testing.assert_close(
+            result.cpu(), expected, atol=1e-5, rtol=1e-6, msg=lambda text, n=name: f"{n}: {text}"
+        )
 
 
 FALLS_BACK: dict[str, Callable[..., torch.Tensor]] = {
