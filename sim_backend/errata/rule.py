@@ -100,20 +100,21 @@ class Refuse:
 
 @dataclass(frozen=True)
 class Abort:
-    """The backend compiler dies; `backend_string` is what it prints before (facts 3.7)."""
+    """The backend compiler dies; `backend_string` is what it prints before (facts 3.7), "" if that is not known."""
 
     backend_string: str
     kind: RefusalKind = "runtime_abort"
 
     def error(self, detail: str) -> Exception:
         """What is raised; the backend's string goes to stderr, as the real one's does."""
-        sys.stderr.write(f"{self.backend_string}\n")
+        if self.backend_string:
+            sys.stderr.write(f"{self.backend_string}\n")
         return subprocess.CalledProcessError(-signal.SIGABRT, list(DXP_COMMAND), stderr=self.backend_string)
 
     def message(self, detail: str) -> str:
         """The text of what is raised, with the backend's."""
         died = subprocess.CalledProcessError(-signal.SIGABRT, list(DXP_COMMAND))
-        return f"CalledProcessError: {died} {self.backend_string}"
+        return f"CalledProcessError: {died} {self.backend_string}".rstrip()
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ _MB = 1 << 20
 
 
 class SpanAbort(Abort):
-    """The compiler logs what it cannot divide and goes on; the backend compiler then dies."""
+    """The compiler logs what it cannot divide and goes on; the backend compiler then dies, of what is not published."""
 
     def error(self, detail: str) -> Exception:
         """What is raised, after the two log lines of facts 3.7."""
@@ -25,8 +25,12 @@ class SpanAbort(Abort):
         _log.critical("%s", detail)
         return super().error(detail)
 
+    def message(self, detail: str) -> str:
+        """The text of what is raised, with the critical line."""
+        return f"{super().message(detail)} {detail}"
 
-EFFECT = SpanAbort("Immediate value out of boundary in instruction: L3_ADDEARIMM")
+
+EFFECT = SpanAbort("")
 
 
 def product_problem(profile: Profile, call: Call) -> str | None:
