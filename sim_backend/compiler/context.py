@@ -1,4 +1,4 @@
-"""What a call cannot tell by itself: words on an FX node that its graph shows, for the rules of `errata.views`."""
+"""What a call cannot tell by itself: words on an FX node that its graph shows, for the rules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from sim_backend.errata import views
+from sim_backend.errata import padding, views
 
 aten = torch.ops.aten
 _IN_PLACE = ("mul_", "imul", "index_add_")
@@ -49,12 +49,17 @@ def _in_place(node: Node) -> str | None:
     return views.IN_PLACE if name in _IN_PLACE else None
 
 
+def _sums_exponentials(node: Node) -> str | None:
+    return padding.EXPONENTIALS if isinstance(node.args[0], Node) and _packet(node.args[0]) is aten.exp else None
+
+
 def _packet(node: Node) -> Any:
     return getattr(node.target, "overloadpacket", None)
 
 
 _FINDERS: dict[Any, Callable[[Node], str | None]] = {
     aten.index: _gathers_again,
+    aten.sum: _sums_exponentials,
     aten.sub: _subtracts_slices,
     aten.mul: _in_place,
     aten.index_add: _in_place,

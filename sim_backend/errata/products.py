@@ -1,11 +1,10 @@
-"""Matrix products and convolutions by product: E-23, E-25, E-26, E-43, E-48, E-49, E-65, E-68.
+"""Matrix products and convolutions by product: E-23, E-25, E-26, E-48, E-49, E-65, E-68.
 
 Sizes are those of [.., m, k] times [.., k, n]. A weight is a 2-D right operand; products of activations are batched.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -86,20 +85,6 @@ def misplaced_tail(
     return torch.cat([result[..., :whole], result[..., whole - shift : width - shift]], -1)
 
 
-def _padded_lanes(profile: Profile, call: Call) -> str | None:
-    k = sizes_of(call).k
-    if profile.errata["E-43"]["mode"] != "strict" or not call.operands[-1].is_half or k % STICK == 0:
-        return None
-    return f"K = {k} leaves {-k % STICK} padding lanes that nothing clears"
-
-
-def all_nan(
-    result: torch.Tensor, inputs: Sequence[torch.Tensor], call: Call, parameters: Mapping[str, Any]
-) -> torch.Tensor:
-    """E-43: 0 x NaN of a padding lane poisons every sum."""
-    return torch.full_like(result, math.nan)
-
-
 def _fp8_sticks(profile: Profile, call: Call) -> str | None:
     k = call.operands[0].shape[-1]
     return f"K = {k} is no multiple of {FP8_STICK}" if k % FP8_STICK else None
@@ -123,7 +108,6 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule("E-68", WEIGHTED, _odd_size, Refuse("shape_limit")),
     Rule("E-26", WEIGHTED, _wide, Wrong(misplaced_tail)),
-    Rule("E-43", PRODUCTS, _padded_lanes, Wrong(all_nan)),
     Rule(
         "E-48",
         frozenset(["aten._scaled_mm"]),

@@ -112,6 +112,15 @@ def test_e43_lenient_mode_is_the_default_and_reads_zeros(use: Any, run: Callable
     torch.testing.assert_close(run(torch.bmm, a, b), torch.bmm(a.float(), b.float()), atol=0.02, rtol=0.01)
 
 
+@pytest.mark.fact("E-43", "2.3")
+def test_e43_exponentials_of_padding_lanes_spoil_a_softmax_in_strict_mode(use: Any, run: Callable[..., Any]) -> None:
+    use("profile-2026-08", STRICT)
+    softmax = lambda x: torch.softmax(x, -1)  # noqa: E731
+    assert not (run(softmax, halves(4, 100)) > 0).any()
+    whole = halves(4, 128)
+    torch.testing.assert_close(run(softmax, whole), softmax(whole.float()), atol=4e-3, rtol=0.02)
+
+
 @pytest.mark.fact("E-43")
 def test_e43_needs_a_padded_operand() -> None:
     whole = call_of("aten.bmm.default", operand(2, 4, 128), operand(2, 128, 20))
