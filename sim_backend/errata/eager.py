@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -26,12 +27,36 @@ def apply(
         CALLS.note(profile, op, args, kwargs)
     if not has_rules(profile, op, falls_back):
         return run()
+    clean, facts = _clean_calls(profile), (op, falls_back, _facts(args), _facts(kwargs))
+    if facts in clean:
+        return run()
     found = judge_call(profile, op, args, kwargs, falls_back).triggered
+    if not found:
+        clean.add(facts)
+        return run()
     for one in found:
         if isinstance(one.rule.effect, Refusing):
             raise one.rule.effect.error(one.detail)
     wrong = [one for one in found if isinstance(one.rule.effect, Wrong)]
     return _spoiled(profile, wrong, args, kwargs, run) if wrong else run()
+
+
+@cache
+def _clean_calls(profile: Profile) -> set[Any]:
+    """Facts of the calls that no defect meets: asking the rules costs as much as a small operation."""
+    return set()
+
+
+def _facts(value: Any) -> Any:
+    """All that a rule can see of an argument, hashable."""
+    if isinstance(value, torch.Tensor):
+        storage = value.untyped_storage().nbytes()
+        return value.shape, value.stride(), value.storage_offset(), value.dtype, storage
+    if isinstance(value, list | tuple):
+        return tuple(map(_facts, value))
+    if isinstance(value, dict):
+        return tuple((k, _facts(v)) for k, v in value.items() if k != "out")
+    return type(value), value if isinstance(value, Hashable) else repr(value)
 
 
 def judge_call(
