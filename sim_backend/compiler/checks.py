@@ -13,7 +13,6 @@ from sim_backend.compiler.defects import meet_defects, meet_input
 from sim_backend.compiler.identity import compile_identity
 from sim_backend.compiler.origins import origin_of
 from sim_backend.compiler.session import Refusal, RefusalKind, Session, current_session
-from sim_backend.errata import attention
 from sim_backend.errata import operands as operand_rules
 from sim_backend.profiles import split_op
 
@@ -116,24 +115,8 @@ def _check_layer_norm(session: Session, node: Node) -> None:
 
 
 def _check_attention(session: Session, node: Node) -> None:
-    """Head sizes (E-72), dtype (E-65), bool masks (E-61), transposed operands (E-17), length (E-22)."""
-    profile = session.profile
-    q, k, v, *rest = _values(node)
-    if problem := operand_rules.dtype_problem(profile, "batchmatmul", q.dtype):
+    if problem := operand_rules.dtype_problem(session.profile, "batchmatmul", _values(node)[0].dtype):
         _refuse(session, node, "unsupported_dtype", problem, "E-65")
-    if problem := attention.unequal_heads_problem(profile, q.shape[-1], v.shape[-1]):
-        _refuse(session, node, "layout", problem, "E-72")
-    if rest and rest[0].dtype == torch.bool and (problem := operand_rules.bool_mask_problem(profile)):
-        _refuse(session, node, "unsupported_dtype", problem, "E-61")
-    node.meta["spyre_reread"] = reread = attention.transposed_operands(profile, (q, k, v))
-    tail = attention.padded_tail(profile, int(k.shape[-2]))
-    node.meta["spyre_tail"] = tuple(tail) if tail else None
-    origin = origin_of(node)
-    if any(reread):
-        wrong = [n for n, bad in zip("qkv", reread, strict=True) if bad]
-        session.trigger("E-17", f"{', '.join(wrong)} not contiguous", origin)
-    if tail:
-        session.trigger("E-22", f"length {k.shape[-2]} is not a multiple of 64", origin)
 
 
 _RULES: dict[Any, Callable[[Session, Node], None]] = {

@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import torch
 from torch._inductor import ir
-from torch.fx import Node, map_arg
+from torch.fx import Graph, Node, map_arg
 
 from sim_backend.compiler.context import context_of
 from sim_backend.compiler.ir import NativeCall
@@ -22,6 +23,19 @@ from sim_backend.errata.table import has_rules, judge, name_of
 _WRONG = "spyre_wrong"
 _WITHIN = "spyre_within"
 _UNIMPLEMENTED = "spyre_unimplemented"
+_KEPT = "spyre_kept"  # its lowered value is an input of a defect further on
+_POINTWISE = frozenset(["aten.add", "aten.sub", "aten.mul", "aten.div", "aten.neg", "prims.convert_element_type"])
+
+
+class Operations(NamedTuple):
+    """How many operations a graph has, and their packets in alphabetical order."""
+
+    size: int
+    packets: tuple[str, ...]
+
+
+_operations: WeakKeyDictionary[Graph, Operations] = WeakKeyDictionary()
+_kept: WeakKeyDictionary[Node, Any] = WeakKeyDictionary()
 
 
 def meet_defects(session: Session, node: Node, falls_back: bool = False) -> None:
@@ -50,7 +64,9 @@ def meet_input(session: Session, node: Node) -> None:
 def _leave(session: Session, node: Node, found: Triggered) -> None:
     effect = found.rule.effect
     if isinstance(effect, Wrong):
-        node.meta.setdefault(_WRONG, []).append((found, session.profile.to_dict()["errata"][found.rule.erratum]))
+        for path in effect.reaches:
+            _reached(node, path).meta[_KEPT] = True
+        node.meta.setdefault(_WRONG, []).append((found, effect.parameters(session.profile, found.rule.erratum)))
     elif isinstance(effect, Within):
         node.meta.setdefault(_WITHIN, {})[found.rule.erratum] = effect.parameters(session.profile, found.call)
     elif isinstance(effect, Unimplemented):
@@ -90,12 +106,14 @@ def call_of(node: Node) -> Call:
         operands=tuple(operands),
         result=operand_of(result, False) if isinstance(result, torch.Tensor) else None,
         form="compiled",
-        fused=_is_fused(node),
+        fused=operations_of(node.graph).size > 1,
         context=context_of(node),
+        beside=operations_of(node.graph).packets,
+        read_by=_readers(node),
     )
 
 
-def operand_of(value: torch.Tensor, graph_input: bool) -> Operand:
+def operand_of(value: torch.Tensor, graph_input: bool, made_by: tuple[str, ...] = ()) -> Operand:
     """The facts of a tensor, real or fake."""
     return Operand(
         shape=tuple(int(n) for n in value.shape),
@@ -104,18 +122,20 @@ def operand_of(value: torch.Tensor, graph_input: bool) -> Operand:
         dtype=value.dtype,
         extent=int(value.untyped_storage().nbytes()) // value.dtype.itemsize,
         graph_input=graph_input,
+        made_by=made_by,
     )
 
 
 def _operand_at(node: Node, value: torch.Tensor) -> Operand:
     """The facts of `node`, with the views that lead to it from its buffer."""
+    makers = _makers(node)
     views: list[str] = []
     while _is_view(node) and node.all_input_nodes:
         views.append(f"aten.{node.target.overloadpacket.__name__}")  # type: ignore[union-attr]
         node = node.all_input_nodes[0]
     base = node.meta.get("val")
     return replace(
-        operand_of(value, node.op in ("placeholder", "get_attr")),
+        operand_of(value, node.op in ("placeholder", "get_attr"), makers),
         views=tuple(reversed(views)),
         base=tuple(int(n) for n in base.shape) if isinstance(base, torch.Tensor) else (),
     )
@@ -127,8 +147,40 @@ def _is_view(node: Node) -> bool:
     return node.op == "call_function" and is_named
 
 
-def _is_fused(node: Node) -> bool:
-    return any(n is not node and n.op == "call_function" and not _is_view(n) for n in node.graph.nodes)
+def operations_of(graph: Graph) -> Operations:
+    """What `graph` computes, without views. Cached, for every node with a rule asks."""
+    found: Operations | None = _operations.get(graph)
+    if found is None:
+        packets = [_packet(n) for n in graph.nodes if n.op == "call_function" and not _is_view(n)]
+        found = _operations[graph] = Operations(len(packets), tuple(sorted(set(packets))))
+    return found
+
+
+def _makers(node: Node) -> tuple[str, ...]:
+    makers: list[str] = []
+    while node.op == "call_function" and len(makers) < 3:
+        makers.append(_packet(node))
+        if not node.all_input_nodes:
+            break
+        node = node.all_input_nodes[0]
+    return tuple(makers)
+
+
+def _readers(node: Node) -> tuple[str, ...]:
+    readers: set[str] = set()
+    waiting, seen = list(node.users), set(node.users)
+    while waiting:
+        user = waiting.pop()
+        if _packet(user) not in _POINTWISE and not _is_view(user):
+            readers.add(_packet(user))
+            continue
+        waiting.extend(u for u in user.users if u not in seen)
+        seen.update(user.users)
+    return tuple(sorted(readers))
+
+
+def _packet(node: Node) -> str:
+    return "output" if node.op == "output" else str(getattr(node.target, "overloadpacket", node.target))
 
 
 # --- lowering
@@ -140,7 +192,12 @@ def replacing(call_function: Callable[..., Any]) -> Callable[..., Any]:
         result = call_function(graph, target, args, kwargs)
         defects = graph.current_node.meta.get(_WRONG, ())
         inputs = [v for v in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(v, ir.TensorBox)]
-        return functools.reduce(lambda value, defect: _replaced(value, inputs, *defect), defects, result)
+        for found, parameters in defects:
+            reached = [_kept[_reached(graph.current_node, path)] for path in found.rule.effect.reaches]
+            result = _replaced(result, [*inputs, *reached], found, parameters)
+        if graph.current_node.meta.get(_KEPT):
+            _kept[graph.current_node] = result
+        return result
 
     return call
 
@@ -162,6 +219,13 @@ def judge_bundle(session: Session, name: str, nodes: int, origins: Iterable[Any]
         origin = origin_of(pick_origin(origins))
         session.refuse(Refusal(BUNDLE_ABORT.kind, problem, origin, "E-55", at_call=True, effect=BUNDLE_ABORT))
     return [Evaluation("E-55", problem is not None, name, problem or "")]
+
+
+def _reached(node: Any, path: tuple[int, ...]) -> Node:
+    for position in path:
+        node = node.args[position]
+    assert isinstance(node, Node)
+    return node
 
 
 def evaluations_of(session: Session, origins: Iterable[Any]) -> tuple[Evaluation, ...]:

@@ -184,7 +184,7 @@ class Emitter(DefaultHandler):
 
     def _half_sum(self, value: str) -> str:
         numerics = self.rules.profile.numerics
-        policy = numerics["reduction_accumulation"]
+        policy = self.rules.profile.reduction_accumulation
         if policy == "chunked":
             return f"rt.chunked_sum({value}, {self.reduced}, {numerics['reduction_chunk']})"
         return f"rt.{'serial_sum' if policy == 'serial' else 'exact_sum'}({value}, {self.reduced})"

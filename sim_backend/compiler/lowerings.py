@@ -13,6 +13,7 @@ from torch._inductor import ir, lowering
 from torch._inductor.virtualized import V, ops
 
 from sim_backend.compiler.decompositions import fallbacks_of
+from sim_backend.compiler.defects import within
 from sim_backend.compiler.ir import NativeCall
 from sim_backend.compiler.session import current_session
 from sim_backend.errata.power import power_form
@@ -220,9 +221,10 @@ def layer_norm(x: ir.TensorBox, normalized_shape: Sequence[Any], weight: Any, bi
     parameters = {
         "eps": float(eps),
         "form": numerics["layer_norm"],
-        "policy": numerics["reduction_accumulation"],
+        "policy": current_session().profile.reduction_accumulation,
         "chunk": numerics["reduction_chunk"],
         "weighted": weight is not None,
+        "clamped": "E-14" not in within(V.graph.current_node),
     }
     affine = [t for t in (weight, bias) if t is not None]
     normal = NativeCall.create("layer_norm", x.get_size(), [x, *affine], parameters)
@@ -241,16 +243,14 @@ def attention(
     q: ir.TensorBox, k: ir.TensorBox, v: ir.TensorBox, attn_bias: Any = None, dropout_p: float = 0.0,
     is_causal: bool = False, return_debug_mask: bool = False, *, scale: float | None = None, **kwargs: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """The device's attention as one call. E-17 and E-22 were decided by `checks` on the FX node."""
-    node = V.graph.current_node
+    """The device's attention as one call, with its defects inside, which rules decided on the FX node."""
     numerics = current_session().profile.numerics
     head = int(q.get_size()[-1])
     parameters = {
         "scale": float(scale) if scale is not None else head**-0.5,
         "causal": bool(is_causal),
-        "reread": node.meta.get("spyre_reread", (False, False, False)),
-        "tail": node.meta.get("spyre_tail"),
-        "policy": numerics["reduction_accumulation"],
+        "defects": within(V.graph.current_node),
+        "policy": current_session().profile.reduction_accumulation,
         "chunk": numerics["reduction_chunk"],
     }
     masks = [] if attn_bias is None else [attn_bias]

@@ -16,8 +16,7 @@ import torch
 from sim_backend.compiler import decisions
 from sim_backend.compiler.weights import cached_weight
 from sim_backend.device import ext
-from sim_backend.errata import borders
-from sim_backend.errata.attention import default_reading
+from sim_backend.errata import attention, borders
 from sim_backend.errata.rule import Call
 from sim_backend.errata.table import function_named
 from sim_backend.numerics import decode, encode_into, round_dl16_
@@ -163,13 +162,21 @@ def index_add(
 
 
 def layer_norm(
-    x: torch.Tensor, *affine: torch.Tensor, half: bool, eps: float, form: str, policy: str, chunk: int, weighted: bool
+    x: torch.Tensor,
+    *affine: torch.Tensor,
+    half: bool,
+    eps: float,
+    form: str,
+    policy: str,
+    chunk: int,
+    weighted: bool,
+    clamped: bool,
 ) -> torch.Tensor:
     """LayerNorm over the last dimension. `affine` holds weight then bias, as far as given.
 
     `exx2` is the device's form, three operations that round their results once each (facts 3.3, 3.4): exx2 gives mean
     and E[x²] in one pass, layernormscale 1/√(E[x²] − mean² + eps), layernormnorm the rest. Rows of nearly one value can
-    have a negative variance then (E-14). `two_pass` is the CPU's.
+    have a negative variance then, unless `clamped` (E-14). `two_pass` is the CPU's.
     """
     weight = affine[0] if weighted else None
     bias = affine[-1] if len(affine) > int(weighted) else None
@@ -178,7 +185,8 @@ def layer_norm(
         return round_dl16_(result) if half else result
     total = sum_by(policy, chunk)(torch.stack([x, x * x]), 1)
     mean, square = r(total * (1.0 / x.shape[-1]))
-    deviation = r(torch.rsqrt(square - mean * mean + eps))
+    variance = square - mean * mean
+    deviation = r(torch.rsqrt((variance.clamp_min(0) if clamped else variance) + eps))
     normal = (x - mean) * deviation
     normal = normal * weight if weight is not None else normal
     return r(normal + bias if bias is not None else normal)
@@ -186,13 +194,13 @@ def layer_norm(
 
 def sdpa(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *mask: torch.Tensor, half: bool, scale: float, causal: bool,
-    reread: Sequence[bool], tail: Sequence[float] | None, policy: str, chunk: int,
+    defects: Mapping[str, Any], policy: str, chunk: int,
 ) -> torch.Tensor:  # fmt: skip
     """softmax(q·√s (k·√s)ᵀ + mask) v for [B, H, L, D] operands (facts 3.4).
 
-    `reread` marks operands read in the default layout (E-17); `tail` is (positions, score, value) of E-22.
+    `defects` are those inside the operation: erratum -> parameters (errata.attention).
     """
-    q, k, v = (default_reading(t) if wrong else t for t, wrong in zip((q, k, v), reread, strict=True))
+    q, k, v = attention.spoil_operands((q, k, v), defects)
     rounded: Callable[[torch.Tensor], torch.Tensor] = r if half else _identity
     groups = q.shape[1] // k.shape[1]
     k, v = (t.repeat_interleave(groups, 1) if groups > 1 else t for t in (k, v))
@@ -200,11 +208,12 @@ def sdpa(
     scores = rounded(torch.matmul(rounded(q * root), rounded(k * root).transpose(-1, -2)))
     for bias in _masks(mask, causal, scores, CONSTANT_LIMIT if half else math.inf):
         scores = rounded(scores + bias)
-    if tail is not None:
-        scores, v = _with_tail(scores, v, tail)
-    exponentials = rounded(torch.exp(rounded(scores - scores.amax(-1, keepdim=True))))
+    scores, v = attention.with_tail(scores, v, defects)
+    shifted = rounded(scores - scores.amax(-1, keepdim=True))
+    exponentials = rounded(torch.exp(shifted))
     total = sum_by(policy, chunk)(exponentials, 1) if half else exponentials.sum(-1, keepdim=True)
-    return rounded(torch.matmul(rounded(exponentials / total), v))
+    probabilities = attention.spoil_probabilities(rounded(exponentials / total), shifted, defects)
+    return rounded(torch.matmul(probabilities, v))
 
 
 def _identity(value: torch.Tensor) -> torch.Tensor:
@@ -218,12 +227,6 @@ def _masks(mask: Sequence[torch.Tensor], causal: bool, scores: torch.Tensor, inf
         rows, columns = scores.shape[-2:]
         masks.append(torch.where(torch.ones(rows, columns, dtype=torch.bool).tril(), 0.0, -infinity))
     return masks
-
-
-def _with_tail(scores: torch.Tensor, v: torch.Tensor, tail: Sequence[float]) -> tuple[torch.Tensor, torch.Tensor]:
-    positions, score, value = int(tail[0]), tail[1], tail[2]
-    padded = torch.nn.functional.pad(scores, (0, positions), value=score)
-    return padded, torch.nn.functional.pad(v, (0, 0, 0, positions), value=value)
 
 
 def wrong(

@@ -106,12 +106,14 @@ class Session:
     def meet(self, found: Triggered, origin: Origin) -> None:
         """Note a triggered rule: a prediction for wrong values, a refusal else (which raises unless recording).
 
+        What values decide is no prediction; the audit of the bundle has it.
         An unimplemented operation of a graph is refused where its loop is written, with a warning and an error at the
         call.
         """
         effect = found.rule.effect
         if isinstance(effect, Wrong | Within):
-            self.trigger(found.rule.erratum, found.detail, origin)
+            if not found.rule.by_value:
+                self.trigger(found.rule.erratum, found.detail, origin)
         elif isinstance(effect, Refuse):
             self.refuse(Refusal(effect.kind, effect.text or found.detail, origin, found.rule.erratum))
         elif not (isinstance(effect, Unimplemented) and found.call.form == "compiled"):

@@ -1,52 +1,60 @@
-"""Attention: E-17 (transposed operands), E-22 (length not a multiple of 64), E-72 (unequal head sizes)."""
+"""Attention: E-01 (leak), E-17 (transposed operands), E-21 (left padding), E-22 (length), E-61 (bool mask), E-72.
+
+The value defects are inside the operation: the rules hand it parameters, and it calls the functions here.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 
+from sim_backend.errata.layouts import ATTENTION, misread
+from sim_backend.errata.rule import Call, Operand, Refuse, Rule, Within
+from sim_backend.errata.softmax import leaked, masked_below
 from sim_backend.profiles import Profile
 
 HEAD_MULTIPLE = 64
+OPS = frozenset([ATTENTION])
+Defects = Mapping[str, Any]  # erratum -> what its rule hands the operation
 
 
-class Tail(NamedTuple):
-    """E-22: positions past the end of the last stick that attend as if their score were `score`."""
-
-    positions: int
-    score: float
-    value: float
-
-
-def transposed_operands(profile: Profile, operands: Sequence[torch.Tensor]) -> tuple[bool, ...]:
-    """For each of q, k, v: True if E-17 makes the device read it with the default layout of its shape."""
-    return tuple(profile.has("E-17") and not t.is_contiguous() for t in operands)
+# --- inside the operation
+def spoil_operands(operands: Sequence[torch.Tensor], defects: Defects) -> list[torch.Tensor]:
+    """q, k, v as the device reads them: with the default layout of their shapes where E-17 says so."""
+    marked = defects.get("E-17", [False] * len(operands))
+    return [misread(t, t.stride()) if wrong else t for t, wrong in zip(operands, marked, strict=True)]
 
 
-def default_reading(t: torch.Tensor) -> torch.Tensor:
-    """The buffer of `t` read with the default layout of its shape: the stride permutation is ignored (E-17)."""
-    return torch.as_strided(t, t.shape, _contiguous(t.shape), t.storage_offset())
+def with_tail(scores: torch.Tensor, v: torch.Tensor, defects: Defects) -> tuple[torch.Tensor, torch.Tensor]:
+    """Scores and values with the padded positions of the last stick, which attend too (E-22)."""
+    if "E-22" not in defects:
+        return scores, v
+    tail = defects["E-22"]
+    positions, value = int(tail["positions"]), float(tail["tail_value"]) * float(v.pow(2).mean().sqrt())
+    padded = torch.nn.functional.pad(scores, (0, positions), value=float(tail["tail_score"]))
+    return padded, torch.nn.functional.pad(v, (0, 0, 0, positions), value=value)
 
 
-def padded_tail(profile: Profile, positions: int) -> Tail | None:
-    """E-22 for attention over `positions` keys; None if the length fills its sticks or the defect is off."""
-    parameters = profile.errata.get("E-22")
-    missing = -positions % HEAD_MULTIPLE
-    if parameters is None or missing == 0:
-        return None
-    return Tail(missing, float(parameters["tail_score"]), float(parameters["tail_value"]))
+def spoil_probabilities(probabilities: torch.Tensor, shifted: torch.Tensor, defects: Defects) -> torch.Tensor:
+    """The probabilities of scores whose largest was subtracted: what E-01 leaves in masked places and E-21 in rows."""
+    if "E-01" in defects:
+        probabilities = leaked(probabilities, shifted, defects["E-01"])
+    if "E-21" in defects:
+        probabilities = _lost_rows(probabilities, shifted, defects["E-21"])
+    return probabilities
 
 
-def unequal_heads_problem(profile: Profile, head: int, value_head: int) -> str | None:
-    """E-72: the refused thing if V's head size is unlike that of Q and K."""
-    if head == value_head or not profile.has("E-72"):
-        return None
-    return f"scaled_dot_product_attention with a value head of {value_head} unlike the query head of {head}"
+def _lost_rows(probabilities: torch.Tensor, shifted: torch.Tensor, parameters: Defects) -> torch.Tensor:
+    """Rows that begin with many masked keys attend to every key alike: their largest magnitude was a mask's."""
+    masked = shifted <= parameters["masked_below"]
+    leading = masked.int().cumprod(-1).sum(-1, keepdim=True)
+    lost = leading >= float(parameters["leading_share"]) * masked.shape[-1]
+    return torch.where(lost, 1.0 / masked.shape[-1], probabilities)
 
 
+# --- rules
 def head_multiple_problem(profile: Profile, head: int) -> str | None:
     """The refused thing if the head size is not a multiple of 64 (facts 6.8)."""
     if profile.ideal or head % HEAD_MULTIPLE == 0:
@@ -54,5 +62,72 @@ def head_multiple_problem(profile: Profile, head: int) -> str | None:
     return f"scaled_dot_product_attention with a head of {head}: expected a multiple of {HEAD_MULTIPLE}"
 
 
-def _contiguous(shape: Sequence[int]) -> list[int]:
-    return [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+def _mask(call: Call) -> Operand | None:
+    mask = call.args[3] if len(call.args) > 3 else call.kwargs.get("attn_bias")
+    return mask if isinstance(mask, Operand) else None
+
+
+def _is_causal(call: Call) -> bool:
+    return bool(call.args[5] if len(call.args) > 5 else call.kwargs.get("is_causal", False))
+
+
+def _may_leak(profile: Profile, call: Call) -> str | None:
+    return "attention with a mask that may be -inf" if _mask(call) is not None or _is_causal(call) else None
+
+
+def _leak(profile: Profile, call: Call) -> dict[str, Any]:
+    return {**profile.errata["E-01"], **masked_below(profile)}
+
+
+def _transposed(profile: Profile, call: Call) -> str | None:
+    wrong = [n for n, bad in zip("qkv", _not_contiguous(profile, call), strict=True) if bad]
+    return f"{', '.join(wrong)} not contiguous" if wrong else None
+
+
+def _not_contiguous(profile: Profile, call: Call) -> tuple[bool, ...]:
+    return tuple(not o.is_contiguous for o in call.operands[:3])
+
+
+def _additive_mask(profile: Profile, call: Call) -> str | None:
+    mask = _mask(call)
+    additive = mask is not None and mask.dtype.is_floating_point
+    return "attention with a mask that may begin with -inf" if additive else None
+
+
+def _lost(profile: Profile, call: Call) -> dict[str, Any]:
+    return {**profile.errata["E-21"], **masked_below(profile)}
+
+
+def _missing(call: Call) -> int:
+    return -call.operands[1].shape[-2] % HEAD_MULTIPLE
+
+
+def _odd_length(profile: Profile, call: Call) -> str | None:
+    length = call.operands[1].shape[-2]
+    return f"length {length} is not a multiple of {HEAD_MULTIPLE}" if _missing(call) else None
+
+
+def _tail(profile: Profile, call: Call) -> dict[str, Any]:
+    return {**profile.errata["E-22"], "positions": _missing(call)}
+
+
+def _bool_mask(profile: Profile, call: Call) -> str | None:
+    mask = _mask(call)
+    return "where3 on a bool attention mask" if mask is not None and mask.dtype == torch.bool else None
+
+
+def _unequal_heads(profile: Profile, call: Call) -> str | None:
+    head, value_head = call.operands[0].shape[-1], call.operands[2].shape[-1]
+    if head == value_head:
+        return None
+    return f"scaled_dot_product_attention with a value head of {value_head} unlike the query head of {head}"
+
+
+RULES = (
+    Rule("E-72", OPS, _unequal_heads, Refuse("layout")),
+    Rule("E-61", OPS, _bool_mask, Refuse("unsupported_dtype")),
+    Rule("E-01", OPS, _may_leak, Within(_leak), by_value=True),
+    Rule("E-17", OPS, _transposed, Within(_not_contiguous)),
+    Rule("E-21", OPS, _additive_mask, Within(_lost), by_value=True),
+    Rule("E-22", OPS, _odd_length, Within(_tail)),
+)

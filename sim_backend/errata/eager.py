@@ -92,7 +92,8 @@ def _spoiled(
     value = ext.to_compute(first).clone()
     for one in wrong:
         assert isinstance(one.rule.effect, Wrong)
-        value = one.rule.effect.function(value, inputs, one.call, profile.errata[one.rule.erratum])
+        parameters = one.rule.effect.parameters(profile, one.rule.erratum)
+        value = one.rule.effect.function(value, inputs, one.call, parameters)
     if any(first is t for t in _tensors((args, kwargs))):  # an in-place or out form
         ext.write_compute(first, value)
         return results

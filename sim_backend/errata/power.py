@@ -1,4 +1,4 @@
-"""pow: E-08 (a cube gives the fourth power of the magnitude), E-10 and E-11 (unimplemented exponents)."""
+"""pow: E-08 (a cube gives the fourth power), E-09 (native in fp32), E-10 and E-11 (unimplemented exponents)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import torch
 
+from sim_backend.errata.numerics import spread
 from sim_backend.errata.rule import Call, Rule, Unimplemented, Wrong
 from sim_backend.profiles import Profile
 
@@ -41,6 +42,14 @@ def fourth_power(
     return square * square
 
 
+def another_lane(
+    result: torch.Tensor, inputs: Sequence[torch.Tensor], call: Call, parameters: Mapping[str, Any]
+) -> torch.Tensor:
+    """The value of the next lane, at the share of positions that was reported wrong (E-09)."""
+    wrong = spread(result.numel(), float(parameters["wrong_share"])).reshape(result.shape)
+    return torch.where(wrong, result.roll(1, -1), result)
+
+
 def _exponent(call: Call) -> float | None:
     exponent = call.args[1] if call.op == "aten.pow.Tensor_Scalar" else None
     return float(exponent) if isinstance(exponent, int | float) else None
@@ -61,6 +70,12 @@ def _cube_is_refused(profile: Profile, call: Call) -> str | None:
     return "pow(x, 3) is unimplemented" if refused else None
 
 
+def _native_in_fp32(profile: Profile, call: Call) -> str | None:
+    exponent = _exponent(call)
+    native = exponent is not None and profile.exponent_rule(exponent) == "native"
+    return "native pow of fp32" if native and call.operands[0].dtype == torch.float32 else None
+
+
 def _inverse_root(profile: Profile, call: Call) -> str | None:
     return "pow(x, -0.5) is unimplemented" if _exponent(call) == -0.5 else None
 
@@ -72,6 +87,7 @@ def _tensor_exponent(profile: Profile, call: Call) -> str | None:
 RULES = (
     Rule("E-08", POW, _cube_is_wrong, Wrong(fourth_power)),
     Rule("E-08", POW, _cube_is_refused, Unimplemented("pow")),
+    Rule("E-09", POW, _native_in_fp32, Wrong(another_lane)),
     Rule("E-10", POW, _inverse_root, Unimplemented("pow")),
     Rule("E-11", POW, _tensor_exponent, Unimplemented("pow")),
 )

@@ -32,7 +32,8 @@ class Operand:
     """A tensor of a call: `stride` and `offset` in elements, `extent` the elements of its storage.
 
     `graph_input` is true if its buffer comes from outside the graph (always, for eager calls). `views` are the packets
-    of the views that lead from its buffer to it and `base` that buffer's shape; eager calls do not know them.
+    of the views that lead from its buffer to it and `base` that buffer's shape; eager calls do not know them. `made_by`
+    are the operations that lead to it, last first, along first operands, up to three (compiled only).
     """
 
     shape: tuple[int, ...]
@@ -43,6 +44,7 @@ class Operand:
     graph_input: bool
     views: tuple[str, ...] = ()
     base: tuple[int, ...] = ()
+    made_by: tuple[str, ...] = ()
 
     @property
     def is_contiguous(self) -> bool:
@@ -66,8 +68,9 @@ class Call:
 
     `op` is the overload ("aten.ne.Scalar"), `original` the one it was decomposed from (the same, if it was not).
     `args` and `kwargs` hold an Operand for each tensor; `operands` are those in order; `result` is None if the result
-    is not one tensor or not known before the call (eager). `fused`: the graph has other device operations. `context`:
-    words on the call that only its graph shows (compiler.context).
+    is not one tensor or not known before the call (eager). `fused`: the graph has other device operations; `beside` are
+    the packets in it. `context`: words on the call that only its graph shows (compiler.context). `read_by` are the
+    packets that read the result, past pointwise operations and views; "output" is the graph's end.
     """
 
     op: str
@@ -79,6 +82,8 @@ class Call:
     form: Form
     fused: bool
     context: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    read_by: tuple[str, ...] = ()
 
 
 # --- effects
@@ -175,10 +180,18 @@ class Wrong:
     """The result is replaced by `function(result, inputs, call, parameters)`.
 
     Called at run time with CPU tensors, DL16 as fp32; pure; a module-level function of `sim_backend.errata`. Of an
-    operation with several results the first is replaced. The parameters are those of the profile.
+    operation with several results the first is replaced. The parameters are those of the profile and what `derived`
+    takes from the rest of it. In graphs, `reaches` adds inputs: (0, 1) is the second argument of the first argument.
     """
 
     function: WrongFunction
+    reaches: tuple[tuple[int, ...], ...] = ()
+    derived: Callable[[Profile], Mapping[str, Any]] | None = None
+
+    def parameters(self, profile: Profile, erratum: str) -> dict[str, Any]:
+        """What the function is handed."""
+        plain: dict[str, Any] = profile.to_dict()["errata"][erratum]
+        return {**plain, **(self.derived(profile) if self.derived else {})}
 
 
 @dataclass(frozen=True)
@@ -201,6 +214,7 @@ class Rule:
 
     `applies` returns the detail if it triggers and None if not. It is asked only if the profile has the erratum, and
     of an operation that falls back to the CPU only if the rule comes `before_fallback`.
+    `by_value`: the call can trigger it, but values decide (an infinity in a mask), so it is no prediction.
     """
 
     erratum: str
@@ -208,6 +222,7 @@ class Rule:
     applies: Callable[[Profile, Call], str | None]
     effect: Effect
     before_fallback: bool = False
+    by_value: bool = False
 
 
 @dataclass(frozen=True)

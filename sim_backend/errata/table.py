@@ -7,7 +7,10 @@ from importlib import import_module
 from typing import Any
 
 from sim_backend.errata import (
+    attention,
     gathers,
+    layouts,
+    norms,
     numerics,
     offsets,
     operands,
@@ -16,6 +19,8 @@ from sim_backend.errata import (
     process,
     products,
     reductions,
+    rotary,
+    softmax,
     spans,
     swapped,
     views,
@@ -36,6 +41,11 @@ RULES: tuple[Rule, ...] = (
     *reductions.RULES,
     *spans.RULES,
     *views.RULES,
+    *attention.RULES,
+    *layouts.RULES,
+    *norms.RULES,
+    *rotary.RULES,
+    *softmax.RULES,
 )
 
 

@@ -133,6 +133,12 @@ class Profile:
         return policies
 
     @property
+    def reduction_accumulation(self) -> str:
+        """chunked | serial | fp32: how DL16 values are added up; with E-02 switched off, in fp32."""
+        is_exact = "E-02" in self.content["errata"] and not self.has("E-02")
+        return "fp32" if is_exact else str(self.numerics["reduction_accumulation"])
+
+    @property
     def errata(self) -> Mapping[str, Mapping[str, Any]]:
         """Switched-on defects: id -> parameters (facts section 6)."""
         return {k: v for k, v in self.content["errata"].items() if v is not None}

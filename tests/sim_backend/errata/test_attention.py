@@ -64,6 +64,7 @@ def test_e17_spares_one_head_whose_transpose_is_contiguous(use: Any, run: Callab
 
 
 def test_e22_the_tail_of_the_last_stick_attends_as_if_its_score_were_0(use: Any, run: Callable[..., Any]) -> None:
+    use("profile-2026-08", {"errata": {"E-22": {"tail_value": 0.0}}})
     qkv = heads_last(10)
     q, k, v = (t.float().transpose(1, 2) for t in qkv)
     scores = torch.nn.functional.pad(q @ k.transpose(-1, -2) / 8, (0, 54))

@@ -82,7 +82,7 @@ def test_e18_spares_other_outputs(use: Any) -> None:
 @pytest.mark.parametrize(
     ("profile", "overrides"),
     [
-        ("profile-2026-04", {}),
+        ("profile-2026-04", {"errata.E-12": None}),
         ("profile-ideal", {}),
         ("profile-2026-08", {"errata.E-18": None}),
         ("profile-2026-08", {"errata": {"E-18": {"broadcast_layout": []}}}),
