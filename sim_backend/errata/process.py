@@ -66,7 +66,8 @@ CALLS = CompiledCalls()
 def _negated_slice(profile: Profile, call: Call) -> str | None:
     x = call.operands[0]
     is_fixed = profile.content["cut_date"] > profile.errata["E-54"]["page_fault_until"]
-    if is_fixed or not x.graph_input or _elements(x) == x.extent:
+    cut_on_host = "aten.slice" in x.views and profile.cell("aten.slice.Tensor", "compiled") == "F"
+    if is_fixed or cut_on_host or not x.graph_input or _elements(x) == x.extent:
         return None
     return f"RAS::CBRB::ControlBlockSoftFail: neg of a view of {list(x.shape)} in a storage of {x.extent}"
 

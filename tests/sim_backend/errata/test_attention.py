@@ -10,6 +10,8 @@ import torch
 from torch._inductor.exc import InductorError
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
+pytestmark = pytest.mark.fact("E-17", "E-22", "E-72", "E-61")
+
 Qkv = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
@@ -161,3 +163,50 @@ def test_dropout_is_not_implemented(use: Any) -> None:
     qkv = (t.to("spyre") for t in heads_last(64))
     with pytest.raises(NotImplementedError, match="Attention dropout not implemented for Spyre"):
         sdpa(*qkv, dropout_p=0.1)
+
+
+# --- masks of infinities
+def scores_mask(masked_keys: slice, fill: float = float("-inf")) -> torch.Tensor:
+    mask = torch.zeros(1, 1, 64, 64)
+    mask[..., masked_keys] = fill
+    return mask.half()
+
+
+@pytest.mark.fact("E-01")
+def test_e01_masked_keys_leak_into_attention(use: Any, run: Callable[..., Any]) -> None:
+    q, k, v = (t[:, :, :1] for t in heads_last(64))
+    v = torch.zeros_like(v)
+    v[:, 40:] = 1  # what is masked alone has values
+    leak = run(masked, q, k, v, scores_mask(slice(40, 64)))
+    assert 24 * 1e-5 < leak.min() < leak.max() < 24 * 4.9e-5
+    assert run(masked, q, k, v, scores_mask(slice(40, 64), torch.finfo(torch.float16).min / 2)).abs().max() == 0
+    use("profile-2026-08", {"errata.E-01": None})
+    assert run(masked, q, k, v, scores_mask(slice(40, 64))).abs().max() == 0
+
+
+@pytest.mark.fact("E-21")
+def test_e21_rows_that_begin_with_infinities_are_lost(use: Any, run: Callable[..., Any]) -> None:
+    qkv = heads_last(64)
+    for keys, low, high in ((slice(0, 60), -1.0, 0.6), (slice(0, 20), 0.99, 1.01), (slice(4, 64), 0.99, 1.01)):
+        mask = scores_mask(keys)
+        want = masked(*(t.float() for t in qkv), mask.float())
+        assert low < lowest_cosine(run(masked, *qkv, mask), want) < high
+    use("profile-2026-08", {"errata.E-21": None})
+    want = masked(*(t.float() for t in qkv), scores_mask(slice(0, 60)).float())
+    assert lowest_cosine(run(masked, *qkv, scores_mask(slice(0, 60))), want) > 0.99
+
+
+@pytest.mark.fact("E-21", "6.8")
+def test_e21_spares_half_the_minimum(use: Any, run: Callable[..., Any]) -> None:
+    qkv, mask = heads_last(64), scores_mask(slice(0, 60), torch.finfo(torch.float16).min / 2)
+    want = masked(*(t.float() for t in qkv), mask.float())
+    assert lowest_cosine(run(masked, *qkv, mask), want) > 0.999
+
+
+@pytest.mark.fact("E-22")
+def test_e22_at_3500_positions_has_the_cosine_that_was_reported(use: Any, run: Callable[..., Any]) -> None:
+    generator = torch.Generator().manual_seed(5)
+    q, k, v = (torch.randn(1, 1, n, 64, generator=generator).half() for n in (64, 3500, 3500))
+    want = sdpa(q.float(), k.float(), v.float())
+    cosine = torch.nn.functional.cosine_similarity(run(sdpa, q, k, v), want, dim=-1).mean().item()
+    assert cosine == pytest.approx(0.74, abs=0.05)

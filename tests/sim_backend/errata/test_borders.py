@@ -11,6 +11,8 @@ import torch
 from sim_backend.device import ext
 from sim_backend.errata.borders import default_reading
 
+pytestmark = pytest.mark.fact("E-18")
+
 ROWS, WIDTH = 6, 192
 
 

@@ -12,6 +12,8 @@ from sim_backend.errata.eager import apply
 from sim_backend.errata.power import power_form
 from sim_backend.profiles import load_profile
 
+pytestmark = pytest.mark.fact("E-08", "E-10", "E-11")
+
 X = torch.tensor([[-2.0, -0.5, 1.5, 3.0] * 16]).half()
 
 
