@@ -48,11 +48,12 @@ def one_token(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 
 
 X = normal(64, 128)
+PROJECTION = (normal(1, 64, 256), normal(512, 256, seed=1) / 32)
 
 
 @dataclass(frozen=True)
 class Case:
-    """`function` of `inputs` is wrong in `on` by `low` to `high` at most; `beside` is next to the trigger, and right."""
+    """`function` of `inputs` is wrong in `on` by `low` to `high`; `beside` is next to the trigger, and right."""
 
     on: str
     off: str
@@ -70,7 +71,7 @@ CASES = {
         lambda x: rms_norm(x.transpose(1, 2).contiguous()).clone(), (normal(2, 64, 16, 128),),
     ),
     "E-04": Case(
-        APRIL, AUGUST, lambda x, w: heads(F.linear(x, w)), (normal(1, 64, 256), normal(512, 256, seed=1) / 32), 2.0, 4.0,
+        APRIL, AUGUST, lambda x, w: heads(F.linear(x, w)), PROJECTION, 2.0, 4.0,
         lambda x, w: heads(F.linear(x, w)), (normal(1, 1, 256), normal(512, 256, seed=1) / 32),
     ),
     "E-07": Case(
