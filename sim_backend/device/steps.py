@@ -64,7 +64,7 @@ def arithmetic(profile: Profile, *, half: bool) -> Arithmetic:
     numerics = profile.numerics
     if not half:
         return Arithmetic(False, profile, _same, _same, plain_sum)
-    total = sum_by(numerics["reduction_accumulation"], numerics["reduction_chunk"])
+    total = sum_by(profile.reduction_accumulation, numerics["reduction_chunk"])
     return Arithmetic(True, profile, _rounded, round_constant, total)
 
 
@@ -217,9 +217,10 @@ def _layer_norm(
         half=True,
         eps=eps,
         form=numerics["layer_norm"],
-        policy=numerics["reduction_accumulation"],
+        policy=a.profile.reduction_accumulation,
         chunk=numerics["reduction_chunk"],
         weighted=weight is not None,
+        clamped=not a.profile.has("E-14"),
     )
     centre = a.mean(input, [-1], True)
     variance = a.rounded(a.mean(a.rounded(input * input), [-1], True) - a.rounded(centre * centre))

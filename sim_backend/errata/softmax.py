@@ -42,6 +42,18 @@ def leak(
     return leaked(result, inputs[-1], parameters)
 
 
+def leak_of_scores(
+    result: torch.Tensor, inputs: Sequence[torch.Tensor], call: Call, parameters: Mapping[str, Any]
+) -> torch.Tensor:
+    """A whole softmax, with its leak."""
+    scores, dim = inputs[0].float(), int(call.args[1])
+    return leaked(result, scores - scores.amax(dim, keepdim=True), parameters)
+
+
+def _eager_softmax(profile: Profile, call: Call) -> str | None:
+    return "softmax of scores that may be masked" if call.form == "eager" else None
+
+
 def _masked_softmax(profile: Profile, call: Call) -> str | None:
     """The end of a softmax whose scores are a sum, so that a mask may be in them."""
     if call.original not in SOFTMAX or call.form != "compiled":
@@ -51,4 +63,9 @@ def _masked_softmax(profile: Profile, call: Call) -> str | None:
     return "softmax of scores that a mask may have been added to" if added else None
 
 
-RULES = (Rule("E-01", frozenset(["aten.div"]), _masked_softmax, Wrong(leak, ((0, 0),), masked_below), by_value=True),)
+RULES = (
+    Rule(
+        "E-01", frozenset(["aten._softmax"]), _eager_softmax, Wrong(leak_of_scores, derived=masked_below), by_value=True
+    ),
+    Rule("E-01", frozenset(["aten.div"]), _masked_softmax, Wrong(leak, ((0, 0),), masked_below), by_value=True),
+)

@@ -142,6 +142,12 @@ def test_e01_masked_positions_keep_a_thousandth_of_the_mass(use: Any, run: Calla
 
 
 @pytest.mark.fact("E-01")
+def test_e01_masked_positions_leak_in_an_eager_softmax(use: Any) -> None:
+    scores = (X + mask_of(-math.inf)).to("spyre")
+    assert 0.9e-5 < torch.softmax(scores, -1).cpu()[:, 66:].float().max() < 5e-5
+
+
+@pytest.mark.fact("E-01")
 def test_e01_spares_finite_masks(use: Any, run: Callable[..., Any]) -> None:
     assert run(masked, X, mask_of(torch.finfo(torch.float16).min / 2))[:, 66:].abs().max() == 0
 
