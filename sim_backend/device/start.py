@@ -80,10 +80,7 @@ def _apply_policies(ext: Any, profile: Any) -> None:
 
     refused = [(getattr(torch, name), message) for name, message in profile.h2d_refused.items()]
     h2d, d2h, results = (Rounding[n.upper()] for n in (profile.h2d_rounding, profile.d2h_rounding, profile.op_rounding))
-    infinity = Infinity[profile.h2d_infinity.upper()]
-    if infinity is Infinity.SATURATE_FINITE and not profile.has("E-20"):
-        infinity = Infinity.SATURATE_ALIKE
-    ext.set_policy(h2d, d2h, infinity, refused)
+    ext.set_policy(h2d, d2h, Infinity[profile.h2d_infinity.upper()], refused)
     ext.set_op_rounding(results)
     set_op_rounding(results)
     ext.set_limits(profile.segments, profile.segment_bytes, profile.intermediate_bytes)

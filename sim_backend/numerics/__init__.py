@@ -50,13 +50,11 @@ class Infinity(IntEnum):
 
     REBIAS reads exponent 31 of fp16 as an ordinary one (inf becomes 65536), SATURATE_FINITE gives 0x6FFF
     (33,521,664; of bf16, which reaches further, 0x7DFF), PRESERVE the code 0x7FFF, which copies back as an infinity.
-    SATURATE_ALIKE gives 0x6FFF for bf16 too: SATURATE_FINITE without E-20.
     """
 
     REBIAS = 0
     SATURATE_FINITE = 1
     PRESERVE = 2
-    SATURATE_ALIKE = 3
 
 
 def _ext() -> Any:

@@ -10,9 +10,7 @@ namespace dl16 {
 
 enum class Rounding : int { truncate = 0, nearest_up = 1, nearest_even = 2 };
 // What the host converter does with inf and NaN: read exponent 31 as an ordinary one, saturate, or keep non-finite.
-// saturate_alike saturates bf16 where fp16 does.
-enum class Infinity : int { rebias = 0, saturate_finite = 1, preserve = 2, saturate_alike = 3 };
-constexpr bool saturates(Infinity i) { return i == Infinity::saturate_finite || i == Infinity::saturate_alike; }
+enum class Infinity : int { rebias = 0, saturate_finite = 1, preserve = 2 };
 
 constexpr int32_t kRebias = 96 << 9;                       // float32 exponent 127 - 31, in units of a code's fraction
 constexpr int32_t kMax = (159 << 23) | (510 << 14);        // 0x7FFE as float32 bits: (1 + 510/512) * 2^32
@@ -83,7 +81,7 @@ template <Rounding R, Infinity I>
 inline int16_t from_half(uint16_t h) {
   const int32_t a = h & 0x7fff;
   const int32_t finite = code_of<R>(magnitude_of_half(a));
-  constexpr int32_t kSpecial = saturates(I) ? kSaturated : kNanCode;
+  constexpr int32_t kSpecial = I == Infinity::saturate_finite ? kSaturated : kNanCode;
   const int32_t code = select(I != Infinity::rebias && a >= 0x7c00, kSpecial, finite);
   return static_cast<int16_t>((h & 0x8000) | code);
 }
@@ -94,8 +92,7 @@ template <Rounding R, Infinity I>
 inline int16_t from_bfloat(uint16_t h) {
   const int32_t a = static_cast<int32_t>(h & 0x7fff) << 16;
   const int32_t code = code_of<R>(a);
-  constexpr int32_t kSpecial = I == Infinity::saturate_finite ? kConstantMax : kSaturated;
-  const int32_t kept = select(saturates(I) && code == kNanCode, kSpecial, code);
+  const int32_t kept = select(I == Infinity::saturate_finite && code == kNanCode, kConstantMax, code);
   return static_cast<int16_t>((h & 0x8000) | kept);
 }
 

@@ -59,22 +59,17 @@ using ToHost = void (*)(const int16_t*, uint16_t*, int64_t);
 FROM_HOST(tr, truncate, rebias)
 FROM_HOST(ts, truncate, saturate_finite)
 FROM_HOST(tp, truncate, preserve)
-FROM_HOST(ta, truncate, saturate_alike)
 FROM_HOST(ur, nearest_up, rebias)
 FROM_HOST(us, nearest_up, saturate_finite)
 FROM_HOST(up, nearest_up, preserve)
-FROM_HOST(ua, nearest_up, saturate_alike)
 FROM_HOST(er, nearest_even, rebias)
 FROM_HOST(es, nearest_even, saturate_finite)
 FROM_HOST(ep, nearest_even, preserve)
-FROM_HOST(ea, nearest_even, saturate_alike)
 #undef FROM_HOST
 
-constexpr FromHost kFromHalf[3][4] = {
-    {half_tr, half_ts, half_tp, half_ta}, {half_ur, half_us, half_up, half_ua}, {half_er, half_es, half_ep, half_ea}};
-constexpr FromHost kFromBfloat[3][4] = {{bfloat_tr, bfloat_ts, bfloat_tp, bfloat_ta},
-                                        {bfloat_ur, bfloat_us, bfloat_up, bfloat_ua},
-                                        {bfloat_er, bfloat_es, bfloat_ep, bfloat_ea}};
+constexpr FromHost kFromHalf[3][3] = {{half_tr, half_ts, half_tp}, {half_ur, half_us, half_up}, {half_er, half_es, half_ep}};
+constexpr FromHost kFromBfloat[3][3] = {
+    {bfloat_tr, bfloat_ts, bfloat_tp}, {bfloat_ur, bfloat_us, bfloat_up}, {bfloat_er, bfloat_es, bfloat_ep}};
 
 #define TO_HALF(NAME, R, I)                                                            \
   DL16_CLONES void to_half_##NAME(const int16_t* in, uint16_t* out, int64_t n) {       \

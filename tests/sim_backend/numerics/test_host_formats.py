@@ -33,7 +33,7 @@ def rounded(magnitude: float, rounding: Rounding) -> int:
 def expected_half(pattern: int, rounding: Rounding, infinity: Infinity) -> int:
     sign, exponent, fraction = pattern & 0x8000, (pattern >> 10) & 31, pattern & 0x3FF
     if exponent == 31 and infinity is not Infinity.REBIAS:
-        return sign | (MERGED if infinity is Infinity.PRESERVE else SATURATED)
+        return sign | (SATURATED if infinity is Infinity.SATURATE_FINITE else MERGED)
     magnitude = fraction * 2.0**-24 if exponent == 0 else (1 + fraction / 1024) * 2.0 ** (exponent - 15)
     return sign | rounded(magnitude, rounding)
 
