@@ -22,6 +22,7 @@ from sim_backend.compiler.origins import is_framework_file, star_layers
 from sim_backend.compiler.session import Origin, Refusal, RefusalKind, Session
 from sim_backend.device.naming import aten_name, user_op
 from sim_backend.errata import operands as operand_rules
+from sim_backend.errata.cells import erratum_of_cell
 from sim_backend.errata.eager import judge_call
 from sim_backend.errata.power import is_unimplemented_power
 from sim_backend.errata.table import has_rules
@@ -93,9 +94,8 @@ class OutsideMode(TorchDispatchMode):
             return
         cell = profile.cell(name, "eager")
         if cell == "X":
-            self._refuse(
-                "unsupported_op", f"Could not run '{aten_name(name)}' with arguments from the 'spyre' backend.", origin
-            )
+            message = f"Could not run '{aten_name(name)}' with arguments from the 'spyre' backend."
+            self._refuse("unsupported_op", message, origin, erratum_of_cell(profile, name))
         elif cell == "U":
             self._refuse("unsupported_op", _unimplemented(name), origin)
         elif cell == "F":
@@ -138,8 +138,8 @@ class OutsideMode(TorchDispatchMode):
         elif not profile.converts(str(leaves[0].dtype).removeprefix("torch."), str(dtype).removeprefix("torch.")):
             self.session.fallbacks.append(origin)
 
-    def _refuse(self, kind: RefusalKind, message: str, origin: Origin) -> None:
-        self.session.refuse(Refusal(kind, message, origin, at_call=True))
+    def _refuse(self, kind: RefusalKind, message: str, origin: Origin, erratum: str | None = None) -> None:
+        self.session.refuse(Refusal(kind, message, origin, erratum, at_call=True))
 
     def _refuse_thing(self, problem: str | None, erratum: str | None, origin: Origin) -> None:
         if problem is not None:
