@@ -78,7 +78,7 @@ def attention_over_transposed_views() -> Pair:
     return both(attend, *qkv())
 
 
-@stimulus("E-17", "6.8", published={APR: Cosine(0.99, 1), AUG: Cosine(0.99, 1), SEP: Cosine(0.99, 1)})
+@stimulus("E-17", "6.8", published={AUG: Cosine(0.99, 1), SEP: Cosine(0.99, 1)})
 def attention_over_contiguous_heads() -> Pair:
     return both(attend_contiguous, *qkv())
 

@@ -139,7 +139,7 @@ def l2_normalise_eagerly() -> Pair:
     return both_eagerly(lambda x: F.normalize(x, dim=-1), normal(4, 384))
 
 
-@stimulus("E-67", "6.8", published={APR: Right(0.01), AUG: Right(0.01), SEP: Right(0.01)})
+@stimulus("E-67", "6.8", published={AUG: Right(0.01), SEP: Right(0.01)})
 def l2_normalise_by_rsqrt() -> Pair:
     return both(lambda x: x * torch.rsqrt((x * x).sum(-1, keepdim=True) + 1e-6), normal(4, 384))
 
