@@ -88,26 +88,32 @@ def _child(profile: str, names: list[str], folder: Path) -> None:
         (folder / name).write_text(json.dumps(observe(table[name])))
 
 
+def _in_a_fork(profile: str, names: list[str], folder: Path) -> int:
+    """Exit code of the child, negative for a signal."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            _child(profile, names, folder)
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
 def _run_profile(profile: str, names: list[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    alone = [n for n in names if load()[n].alone]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        found: dict[str, Any] = {}
-        while pending := [n for n in names if n not in found]:
-            pid = os.fork()
-            if pid == 0:
-                code = 1
-                try:
-                    _child(profile, pending, folder)
-                    code = 0
-                finally:
-                    os._exit(code)
-            status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-            done = [n for n in pending if (folder / n).exists()]
-            found |= {n: json.loads((folder / n).read_text()) for n in done}
-            if len(done) < len(pending):
-                how = signal.Signals(-status).name if status < 0 else f"exit {status}"
-                found[pending[len(done)]] = {"died": how}
-        return found
+        for group in [[n for n in names if n not in alone], *([n] for n in alone)]:
+            while pending := [n for n in group if n not in found]:
+                code = _in_a_fork(profile, pending, folder)
+                done = [n for n in pending if (folder / n).exists()]
+                found |= {n: json.loads((folder / n).read_text()) for n in done}
+                if len(done) < len(pending):
+                    found[pending[len(done)]] = {"died": signal.Signals(-code).name if code < 0 else f"exit {code}"}
+    return found
 
 
 def main() -> None:

@@ -17,25 +17,31 @@ Pair = tuple[Any, torch.Tensor]
 
 @dataclass(frozen=True)
 class Stimulus:
-    """`run` returns (result, what it is compared with) or raises; `published` says what comes out, by profile."""
+    """`run` returns (result, what it is compared with) or raises; `published` says what comes out, by profile.
+
+    `alone`: it leaves the process unusable and runs in one of its own.
+    """
 
     name: str
     facts: tuple[str, ...]
     published: Mapping[str, Published]
     run: Callable[[], Pair]
     long: bool = False
+    alone: bool = False
 
 
 TABLE: dict[str, Stimulus] = {}
 
 
-def stimulus(*facts: str, published: Mapping[str, Published], long: bool = False) -> Callable[[Any], Any]:
+def stimulus(
+    *facts: str, published: Mapping[str, Published], long: bool = False, alone: bool = False
+) -> Callable[[Any], Any]:
     """Enter the decorated function in the table under its own name."""
 
     def enter(run: Callable[[], Pair]) -> Callable[[], Pair]:
         name = run.__name__
         assert name not in TABLE, f"two stimuli are called {name}"
-        TABLE[name] = Stimulus(name, facts, published, run, long)
+        TABLE[name] = Stimulus(name, facts, published, run, long, alone)
         return run
 
     return enter

@@ -113,3 +113,8 @@ def cast_while_copying_in_2025() -> Pair:
 )
 def pinned_memory_on_the_device() -> Pair:
     return torch.empty(64, device="spyre", pin_memory=True), torch.zeros(64)
+
+
+@stimulus("3.7", "3.2", published={APR: Raises("RuntimeError", r"Error: In-device copy not implemented\.")})
+def copy_on_the_device_in_spring() -> Pair:
+    return torch.empty(64, dtype=torch.float16, device="spyre").copy_(there(normal(64))), normal(64)

@@ -22,7 +22,7 @@ def complex_numbers_arise_implicitly() -> Pair:
     return eager(lambda x: x * 1j, normal(64, 64)), normal(64, 64)
 
 
-@stimulus("E-53", published={SEP: Raises("RecursionError", "256|recompile")})
+@stimulus("E-53", alone=True, published={SEP: Raises("RecursionError", "256|recompile")})
 def three_hundred_distinct_eager_calls() -> Pair:
     for n in range(1, 301):
         eager(lambda x: x + 1, torch.ones(1, n))
