@@ -43,10 +43,11 @@ def compile_graph(
     from sim_backend.compiler.registration import register
     from sim_backend.compiler.session import Session
     from sim_backend.compiler.swap import compiling, config_patches
+    from sim_backend.device.allow import allowed
 
     register()
     session = Session(active())
-    with compiling(session):
+    with compiling(session), allowed():  # Inductor makes and copies example tensors on the device; no user's call does
         compiled: Callable[..., Any] = compile_fx(
             gm,
             list(example_inputs),
