@@ -145,7 +145,7 @@ class NodeRules:
         """Move the buffer `name` to the stick dimension `target`; only DL16 can be moved (facts 2.4)."""
         if not self.profile.legal_sticks:
             return
-        if not self.profile.content["limits"]["restickify_dtypes"]:
+        if not self.profile.restickifies:
             self.refuse("layout", "binop with incompatible DCIs")
         elif not self.can_restickify(dtype):
             self.refuse("layout", f"ReStickifyOpHBM on DataFormats.{operand_rules.FORMATS[dtype]}")

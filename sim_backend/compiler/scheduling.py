@@ -161,6 +161,11 @@ def _emit_native(kernel: KernelSource, session: Session, call: NativeCall) -> No
         head = int(call.inputs[0].get_layout().size[-1])
         if problem := attention.head_multiple_problem(session.profile, head):
             rules.refuse("layout", problem)
+    left = call.inputs[0].get_layout()
+    if call.kind == "mm" and not session.profile.restickifies and _turned(left.size, left.stride) is not None:
+        rules.refuse(
+            "layout", "matmul stick dimensions mismatch"
+        )  # of the weight, the transposition is the operation's
     half = call.get_dtype() in (torch.float16, torch.bfloat16)
     kernel.decisions.restickifies += rules.restickifies
     if checked:
@@ -208,9 +213,15 @@ def _operand(kernel: KernelSource, rules: NodeRules, operand: Any, node: Node | 
 
 def _align(rules: NodeRules, name: str, dtype: torch.dtype, size: Sequence[int], stride: Sequence[int]) -> None:
     """Native operations want the sticks of every operand along its last dimension (of a product: k, and n)."""
-    along = next((d for d, (n, step) in enumerate(zip(size, stride, strict=True)) if n > 1 and step == 1), None)
-    if along is not None and along != len(size) - 1 and size[-1] > 1 and rules.can_restickify(dtype):
+    along = _turned(size, stride)
+    if along is not None and rules.can_restickify(dtype):
         rules.restickify(name, dtype, f"d{along}", f"d{len(size) - 1}")
+
+
+def _turned(size: Sequence[int], stride: Sequence[int]) -> int | None:
+    """The dimension along the sticks if that is not the last one."""
+    along = next((d for d, (n, step) in enumerate(zip(size, stride, strict=True)) if n > 1 and step == 1), None)
+    return None if along == len(size) - 1 or not size or size[-1] == 1 else along
 
 
 def _mark_outputs(kernel: KernelSource, session: Session, nodes: Sequence[BaseSchedulerNode]) -> None:

@@ -214,6 +214,11 @@ class Profile:
         return int(self.content["limits"]["arguments"])
 
     @property
+    def restickifies(self) -> bool:
+        """False: the compiler moves no operand to another stick dimension (2025-11)."""
+        return bool(self.content["limits"]["restickify_dtypes"])
+
+    @property
     def mixes_reductions(self) -> bool:
         """False: a reduction along the stick and another dimension at once is refused (facts 2.4)."""
         return bool(self.content["limits"]["mixed_reductions"])

@@ -69,6 +69,14 @@ def test_operands_must_have_one_stick_dimension(run: Callable[..., Any]) -> None
         run(lambda x, y: x + y.t(), square, square)
 
 
+@pytest.mark.fact("3.7")
+def test_the_left_operand_of_a_product_must_have_its_sticks_along_k(run: Callable[..., Any]) -> None:
+    square = X.view(4, 64).repeat(16, 1)
+    torch.testing.assert_close(run(torch.mm, square, square), square.float() @ square.float(), rtol=0.02, atol=0.1)
+    with pytest.raises(InductorError, match="matmul stick dimensions mismatch"):
+        run(lambda a, b: a.t() @ b, square, square)
+
+
 def test_silu_is_a_product_with_the_sigmoid(run: Callable[..., Any]) -> None:
     torch.testing.assert_close(run(F.silu, X), F.silu(X.float()), rtol=4e-3, atol=4e-3)
 

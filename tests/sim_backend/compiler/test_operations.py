@@ -173,6 +173,12 @@ def test_what_the_table_refuses_is_refused(function: Callable[..., Any], use: An
     assert isinstance(caught.value.inner_exception, Unsupported)
 
 
+@pytest.mark.fact("3.4", "3.7")
+def test_layer_norm_over_two_dimensions_is_refused(use: Any, run: Callable[..., Any]) -> None:
+    with pytest.raises(InductorError, match=r"spyre\.layernorm: unsupported reduction shape \[6, 128\]"):
+        run(lambda a: F.layer_norm(a, (6, 128)), A)
+
+
 @pytest.mark.fact("3.2", "3.7")
 @pytest.mark.parametrize("op", [torch.gather, lambda a, d, i: torch.scatter(a, d, i, 0.0)])
 def test_an_indexed_operation_has_no_output_layout(op: Callable[..., Any], use: Any, run: Callable[..., Any]) -> None:
