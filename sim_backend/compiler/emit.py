@@ -17,7 +17,15 @@ from torch._inductor.ops_handler import DefaultHandler
 from torch._inductor.utils import sympy_subs
 from torch._inductor.virtualized import V
 
-from sim_backend.compiler.evaluation import DEVICE_NAMES, EXACT, EXACT_REDUCTIONS, PREDICATES, REDUCTIONS, SOURCES
+from sim_backend.compiler.evaluation import (
+    DEVICE_NAMES,
+    DL16_SOURCES,
+    EXACT,
+    EXACT_REDUCTIONS,
+    PREDICATES,
+    REDUCTIONS,
+    SOURCES,
+)
 from sim_backend.compiler.kernel import KernelSource, buffer_facts
 from sim_backend.compiler.rules import NodeRules
 from sim_backend.compiler.sticks import lane_of, stick_of
@@ -255,12 +263,14 @@ class Emitter(DefaultHandler):
             self.kernel.unimplemented.append(name)
             return Value(str(values[0]), dtype)
         text = self._source(name, values, dtype)
-        rounds = dtype in HALF and name not in EXACT
+        rounds = dtype in HALF and name not in EXACT and name not in DL16_SOURCES
         constant, index = all(v.constant for v in values), all(v.constant or v.address for v in values)
         return Value(self.kernel.temporary(f"rt.r({text})" if rounds else text), dtype, constant, index)
 
     def _source(self, name: str, values: Sequence[Value], dtype: torch.dtype) -> str:
         """The expression; integer arithmetic of memory values goes by way of fp32 where the profile says so."""
+        if dtype in HALF and name in DL16_SOURCES:
+            return DL16_SOURCES[name](*values)
         through = self.rules.profile.opfunc(name) in self.rules.profile.content["int_through_fp32"]
         if not through or dtype not in INTEGERS or all(v.constant or v.address for v in values):
             return SOURCES[name](*values)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from sim_backend.numerics.unary import FUNCTIONS
+
 Source = Callable[..., str]
 
 
@@ -56,6 +58,11 @@ SOURCES: dict[str, Source] = {
     "mish": _call("torch.nn.functional.mish"),
     "softplus": lambda a, beta, limit: f"torch.nn.functional.softplus({a}, float({beta}), float({limit}))",
     "clip": lambda a, low, high: f"torch.minimum(torch.maximum({a}, {low}), {high})",
+}
+# On DL16 operands: one look-up, rounded already.
+DL16_SOURCES: dict[str, Source] = {
+    **{name: lambda a, _name=name: f"rt.unary({_name!r}, {a})" for name in FUNCTIONS},
+    "softplus": lambda a, beta, limit: f"rt.unary('softplus', {a}, float({beta}), float({limit}))",
 }
 # Operations whose result is a bool, whatever the operands.
 PREDICATES = frozenset([

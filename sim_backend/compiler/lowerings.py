@@ -5,6 +5,7 @@ They take the place of Inductor's while a graph for the device is compiled; tens
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -73,9 +74,16 @@ def clamp(x: ir.TensorBox, low: Any = None, high: Any = None) -> ir.TensorBox:
         bounded = x if low is None else lowering.lowerings[aten.maximum.default](x, low)
         return bounded if high is None else lowering.lowerings[aten.minimum.default](bounded, high)
     dtype = x.get_dtype()
-    limits = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
-    bounds = (limits.min if low is None else low, limits.max if high is None else high)
+    open_low, open_high = _open_bounds(dtype)
+    bounds = (open_low if low is None else low, open_high if high is None else high)
     return pointwise(x, lambda v: ops.clip(v, ops.constant(bounds[0], dtype), ops.constant(bounds[1], dtype)))
+
+
+def _open_bounds(dtype: torch.dtype) -> tuple[float, float]:
+    """What stands for a missing bound. In DL16, whose range is wider than fp16's, the encoder saturates it."""
+    if dtype.is_floating_point:
+        return -math.inf, math.inf
+    return torch.iinfo(dtype).min, torch.iinfo(dtype).max
 
 
 def clamp_max(x: ir.TensorBox, high: Any) -> ir.TensorBox:

@@ -19,10 +19,11 @@ from sim_backend.device import ext
 from sim_backend.errata import attention, borders
 from sim_backend.errata.rule import Call
 from sim_backend.errata.table import function_named
-from sim_backend.numerics import decode, encode_into, round_dl16_
-from sim_backend.numerics.sums import chunked_sum, exact_sum, serial_sum, sum_by
+from sim_backend.numerics import decode, encode_into, fused, round_dl16_
+from sim_backend.numerics.sums import chunked_sum, exact_sum, serial_sum
+from sim_backend.numerics.unary import unary
 
-__all__ = ["chunked_sum", "exact_sum", "serial_sum"]
+__all__ = ["chunked_sum", "exact_sum", "serial_sum", "unary"]
 
 HALF = (torch.float16, torch.bfloat16)
 CONSTANT_LIMIT = (1 + 511 / 512) * 2.0**31  # code 0x7DFF, where constants saturate
@@ -183,13 +184,7 @@ def layer_norm(
     if form == "two_pass" or not half:
         result = torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias, eps)
         return round_dl16_(result) if half else result
-    total = sum_by(policy, chunk)(torch.stack([x, x * x]), 1)
-    mean, square = r(total * (1.0 / x.shape[-1]))
-    variance = square - mean * mean
-    deviation = r(torch.rsqrt((variance.clamp_min(0) if clamped else variance) + eps))
-    normal = (x - mean) * deviation
-    normal = normal * weight if weight is not None else normal
-    return r(normal + bias if bias is not None else normal)
+    return fused.layer_norm(x, weight, bias, eps, policy, chunk, clamped)
 
 
 def sdpa(
@@ -209,11 +204,10 @@ def sdpa(
     for bias in _masks(mask, causal, scores, CONSTANT_LIMIT if half else math.inf):
         scores = rounded(scores + bias)
     scores, v = attention.with_tail(scores, v, defects)
-    shifted = rounded(scores - scores.amax(-1, keepdim=True))
-    exponentials = rounded(torch.exp(shifted))
-    total = sum_by(policy, chunk)(exponentials, 1) if half else exponentials.sum(-1, keepdim=True)
-    probabilities = attention.spoil_probabilities(rounded(exponentials / total), shifted, defects)
-    return rounded(torch.matmul(probabilities, v))
+    weights = fused.softmax(scores, policy, chunk) if half else torch.softmax(scores, -1)
+    if attention.spoils_probabilities(defects):
+        weights = attention.spoil_probabilities(weights, rounded(scores - scores.amax(-1, keepdim=True)), defects)
+    return rounded(torch.matmul(weights, v))
 
 
 def _identity(value: torch.Tensor) -> torch.Tensor:

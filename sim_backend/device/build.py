@@ -41,7 +41,9 @@ class _Extension(NamedTuple):
 
 
 EXTENSIONS = {
-    "dl16_ext": _Extension((*_SHARED, "numerics/ext/module.cpp"), _HEADERS),
+    "dl16_ext": _Extension(
+        (*_SHARED, "numerics/ext/rows.cpp", "numerics/ext/module.cpp"), (*_HEADERS, "numerics/ext/rows.h")
+    ),
     "spyre_ext": _Extension(
         (*_SHARED, *(f"device/ext/{name}.cpp" for name in _DEVICE)),
         (*_HEADERS, "device/ext/spyre.h", "device/ext/callbacks.h"),

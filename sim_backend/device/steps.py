@@ -21,6 +21,7 @@ from torch._ops import OpOverload
 from sim_backend.device.naming import user_op
 from sim_backend.numerics import round_constant, round_dl16_
 from sim_backend.numerics.sums import Sum, plain_sum, sum_by
+from sim_backend.numerics.unary import unary
 from sim_backend.profiles import Profile
 
 Step = Callable[..., Any]
@@ -44,6 +45,10 @@ class Arithmetic:
     rounded: Callable[[Tensor], Tensor]
     constant: Callable[[float], float]
     total: Sum  # over the last dimensions
+
+    def unary(self, name: str, value: Tensor) -> Tensor:
+        """The function `name` of one operand."""
+        return unary(name, value) if self.half else getattr(torch, name)(value)
 
     def sum(self, value: Tensor, dims: Sequence[int] | None, keepdim: bool) -> Tensor:
         """The sum over `dims` (None or empty: all), in the order of the accumulation policy."""
@@ -146,6 +151,30 @@ def _quotient(a: Arithmetic, self: Any, other: Any) -> Tensor:
     return a.rounded(self * a.constant(1.0 / other if other else math.inf))
 
 
+def _function(name: str) -> Step:
+    """One operand: by table for DL16, by the CPU's kernel for fp32."""
+    kernel = _KERNELS.get(name) or getattr(torch, name)
+    return lambda a, self: unary(name, self) if a.half else kernel(self)
+
+
+def _gelu(a: Arithmetic, self: Tensor, approximate: str = "none") -> Tensor:
+    if not a.half:
+        return torch.nn.functional.gelu(self, approximate=approximate)
+    return unary("gelufwd_tanh" if approximate == "tanh" else "gelufwd", self)
+
+
+def _softplus(a: Arithmetic, self: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
+    if not a.half:
+        return torch.nn.functional.softplus(self, beta, threshold)
+    return unary("softplus", self, float(beta), float(threshold))
+
+
+def _clamp(a: Arithmetic, self: Tensor, min: float | None = None, max: float | None = None) -> Tensor:
+    """Both bounds are constants; a missing one is the largest constant."""
+    low, high = (-math.inf if min is None else float(min)), (math.inf if max is None else float(max))
+    return torch.clamp(self, a.constant(low), a.constant(high))
+
+
 def _comparison(function: Callable[[Any, Any], Tensor]) -> Step:
     return lambda a, self, other: function(_operand(a, self), _operand(a, other))
 
@@ -168,14 +197,14 @@ def _mean_dims(a: Arithmetic, self: Tensor, dim: Any = None, keepdim: bool = Fal
 
 
 def _softmax(a: Arithmetic, self: Tensor, dim: int, half_to_float: bool = False) -> Tensor:
-    exponentials = a.rounded(torch.exp(a.rounded(self - self.amax(dim, keepdim=True))))
+    exponentials = a.unary("exp", a.rounded(self - self.amax(dim, keepdim=True)))
     return a.rounded(exponentials / a.sum(exponentials, [dim], True))
 
 
 def _log_softmax(a: Arithmetic, self: Tensor, dim: int, half_to_float: bool = False) -> Tensor:
     shifted = a.rounded(self - self.amax(dim, keepdim=True))
-    total = a.sum(a.rounded(torch.exp(shifted)), [dim], True)
-    return a.rounded(shifted - a.rounded(torch.log(total)))
+    total = a.sum(a.unary("exp", shifted), [dim], True)
+    return a.rounded(shifted - a.unary("log", total))
 
 
 def _euclidean_norm(
@@ -183,7 +212,7 @@ def _euclidean_norm(
 ) -> Tensor:
     if ord != 2:
         return a.rounded(torch.linalg.vector_norm(self, ord, dim, keepdim))
-    return a.rounded(torch.sqrt(a.sum(a.rounded(self * self), dim, keepdim)))
+    return a.unary("sqrt", a.sum(a.rounded(self * self), dim, keepdim))
 
 
 def _rms_norm(
@@ -191,7 +220,7 @@ def _rms_norm(
 ) -> tuple[Tensor, Tensor]:
     epsilon = torch.finfo(torch.float16 if a.half else torch.float32).eps if eps is None else eps
     square = a.mean(a.rounded(input * input), [-1], True)
-    root = a.rounded(torch.rsqrt(a.rounded(square + a.constant(epsilon))))
+    root = a.unary("rsqrt", a.rounded(square + a.constant(epsilon)))
     normal = a.rounded(input * root)
     return (normal if weight is None else a.rounded(normal * weight)), root
 
@@ -224,7 +253,7 @@ def _layer_norm(
     )
     centre = a.mean(input, [-1], True)
     variance = a.rounded(a.mean(a.rounded(input * input), [-1], True) - a.rounded(centre * centre))
-    return normal, centre, a.rounded(torch.rsqrt(a.rounded(variance + a.constant(eps))))
+    return normal, centre, a.unary("rsqrt", a.rounded(variance + a.constant(eps)))
 
 
 # --- matrix products
@@ -239,15 +268,15 @@ def _power(a: Arithmetic, self: Tensor, exponent: float) -> Tensor:
     special: dict[float, Callable[[Tensor], Tensor]] = {
         0.0: torch.ones_like,
         1.0: torch.clone,
-        -1.0: torch.reciprocal,
-        0.5: torch.sqrt,
-        -0.5: torch.rsqrt,
+        -1.0: partial(a.unary, "reciprocal"),
+        0.5: partial(a.unary, "sqrt"),
+        -0.5: partial(a.unary, "rsqrt"),
     }
     if exponent in special:
-        return a.rounded(special[exponent](self))
+        return special[exponent](self)
     if float(exponent).is_integer():
         return _integer_power(a, self, int(exponent))
-    return a.rounded(torch.exp(a.rounded(a.constant(exponent) * a.rounded(torch.log(self)))))
+    return a.unary("exp", a.rounded(a.constant(exponent) * a.unary("log", self)))
 
 
 def _integer_power(a: Arithmetic, value: Tensor, exponent: int) -> Tensor:
@@ -259,7 +288,7 @@ def _integer_power(a: Arithmetic, value: Tensor, exponent: int) -> Tensor:
         rest >>= 1
         base = a.rounded(base * base) if rest else base
     assert result is not None
-    return a.rounded(torch.reciprocal(result)) if exponent < 0 else result
+    return a.unary("reciprocal", result) if exponent < 0 else result
 
 
 # Through fp32 the alpha of add and sub is a product of its own.
@@ -275,6 +304,8 @@ _INTEGER: dict[str, Callable[..., Tensor]] = {
     "aten.amax.default": torch.amax,
     "aten.amin.default": torch.amin,
 }
+_KERNELS = {"silu": torch.nn.functional.silu, "mish": torch.nn.functional.mish}
+_ONE_OPERAND = ("exp", "log", "sqrt", "rsqrt", "reciprocal", "sigmoid", "tanh", "silu", "mish")
 _COMPARISONS = {"eq": torch.eq, "ne": torch.ne, "lt": torch.lt, "le": torch.le, "gt": torch.gt, "ge": torch.ge}
 _STEPS: dict[str, Step] = {
     **{f"aten.add.{kind}": _sum_of_two for kind in ("Tensor", "Scalar")},
@@ -283,6 +314,10 @@ _STEPS: dict[str, Step] = {
     **{f"aten.mul.{kind}": _binary(torch.mul) for kind in ("Tensor", "Scalar")},
     **{f"aten.div.{kind}": _quotient for kind in ("Tensor", "Scalar")},
     **{f"aten.{name}.Scalar": _comparison(function) for name, function in _COMPARISONS.items()},
+    **{f"aten.{name}.default": _function(name) for name in _ONE_OPERAND},
+    **{f"aten.{name}.default": _clamp for name in ("clamp", "clamp_min", "clamp_max")},
+    "aten.gelu.default": _gelu,
+    "aten.softplus.default": _softplus,
     "aten.sum.default": _sum_all,
     "aten.sum.dim_IntList": _sum_dims,
     "aten.mean.default": _mean_all,

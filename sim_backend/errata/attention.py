@@ -37,6 +37,11 @@ def with_tail(scores: torch.Tensor, v: torch.Tensor, defects: Defects) -> tuple[
     return padded, torch.nn.functional.pad(v, (0, 0, 0, positions), value=value)
 
 
+def spoils_probabilities(defects: Defects) -> bool:
+    """True if a defect of probabilities applies."""
+    return "E-01" in defects or "E-21" in defects
+
+
 def spoil_probabilities(probabilities: torch.Tensor, shifted: torch.Tensor, defects: Defects) -> torch.Tensor:
     """The probabilities of scores whose largest was subtracted: what E-01 leaves in masked places and E-21 in rows."""
     if "E-01" in defects:

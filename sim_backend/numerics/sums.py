@@ -5,40 +5,28 @@ Operands are float32 tensors on the DL16 grid; the sum runs over their last `red
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
 
-from sim_backend.numerics import round_dl16_
+from sim_backend.numerics import _ext, round_dl16_
 
+CHUNK_OF_SERIAL = 0  # what the C++ part takes for "element by element"
 Sum = Callable[[torch.Tensor, int], torch.Tensor]
 
 
 def chunked_sum(value: torch.Tensor, reduced: int, chunk: int) -> torch.Tensor:
-    """The order since 2026-05-26: lanes of one chunk are added pairwise, then the chunks in turn.
+    """The order since 2026-05-26: lanes i and i + half of a chunk are added until one is left, then chunk by chunk.
 
-    The order inside a chunk is [I].
+    The order inside a chunk is [I]. `chunk` is a power of two up to 1024; ValueError otherwise.
     """
-    rows = _rows(value, reduced)
-    if pad := -rows.shape[-1] % chunk:
-        rows = torch.nn.functional.pad(rows, (0, pad))
-    lanes = rows.unflatten(-1, (-1, chunk))
-    while lanes.shape[-1] > 1:
-        half = lanes.shape[-1] // 2
-        lanes = round_dl16_(lanes[..., :half] + lanes[..., half:])
-    total = lanes[..., 0, 0].clone()
-    for i in range(1, lanes.shape[-2]):
-        total = round_dl16_(total + lanes[..., i, 0])
-    return total.reshape(*total.shape, *([1] * reduced))
+    return _rows_summed(value, reduced, chunk)
 
 
 def serial_sum(value: torch.Tensor, reduced: int) -> torch.Tensor:
     """The order before 2026-05-26: element by element."""
-    rows = _rows(value, reduced)
-    total = rows[..., 0].clone()
-    for i in range(1, rows.shape[-1]):
-        total = round_dl16_(total + rows[..., i])
-    return total.reshape(*total.shape, *([1] * reduced))
+    return _rows_summed(value, reduced, CHUNK_OF_SERIAL)
 
 
 def exact_sum(value: torch.Tensor, reduced: int) -> torch.Tensor:
@@ -58,5 +46,10 @@ def sum_by(policy: str, chunk: int) -> Sum:
     return serial_sum if policy == "serial" else exact_sum
 
 
-def _rows(value: torch.Tensor, reduced: int) -> torch.Tensor:
-    return value.reshape(*value.shape[: value.dim() - reduced], -1)
+def _rows_summed(value: torch.Tensor, reduced: int, chunk: int) -> torch.Tensor:
+    kept = value.shape[: value.dim() - reduced]
+    sizes = (*kept, *([1] * reduced))
+    if not value.numel():
+        return value.new_zeros(sizes)
+    total: torch.Tensor = _ext().sum_rows(value.reshape(math.prod(kept), -1), chunk)
+    return total.view(sizes)

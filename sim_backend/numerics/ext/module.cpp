@@ -3,6 +3,7 @@
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include "rows.h"
 #include "tensors.h"
 
 namespace {
@@ -43,4 +44,12 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("round_dl16_", &round_in_place);
   m.def("from_host", &from_host);
   m.def("to_host", &to_host);
+  m.def("map_codes", &dl16::map_tensor);
+  m.def("sum_rows", &dl16::sum_rows);
+  m.def("softmax_rows", &dl16::softmax_rows);
+  m.def("norm_rows", &dl16::norm_rows);
+  m.def("add", [](const at::Tensor& a, const at::Tensor& b) { return dl16::binary_rounded(dl16::Binary::add, a, b); });
+  m.def("sub", [](const at::Tensor& a, const at::Tensor& b) { return dl16::binary_rounded(dl16::Binary::sub, a, b); });
+  m.def("mul", [](const at::Tensor& a, const at::Tensor& b) { return dl16::binary_rounded(dl16::Binary::mul, a, b); });
+  m.def("div", [](const at::Tensor& a, const at::Tensor& b) { return dl16::binary_rounded(dl16::Binary::div, a, b); });
 }

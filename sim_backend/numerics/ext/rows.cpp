@@ -1,0 +1,258 @@
+#include "rows.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/div.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/sub.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tensors.h"
+
+// As in spans.cpp: the loader picks the AVX2 clone of a loop. A body is a template, which a clone cannot be.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define DL16_CLONES __attribute__((target_clones("avx2", "default")))
+#else
+#define DL16_CLONES
+#endif
+#define DL16_BODY inline __attribute__((always_inline))
+
+namespace dl16 {
+namespace {
+
+constexpr int64_t kGrain = 1 << 15;
+constexpr int64_t kMaxChunk = 1024;
+
+DL16_BODY int32_t table_index(float x) {
+  const int32_t u = bits_of(x), m = ((u & INT32_MAX) >> 14) - kRebias;
+  return ((u >> 16) & 0x8000) | std::min(std::max(m, 0), kNanCode);
+}
+
+DL16_CLONES void map_loop(const float* in, const float* table, float* out, int64_t n) {
+  for (int64_t i = 0; i < n; i++) out[i] = table[table_index(in[i])];
+}
+
+// ---- sums. `value(i)` is an element; lanes i and i + half of a chunk are added until one is left, then chunk by chunk.
+template <Rounding R, class Value>
+DL16_BODY float chunked(int64_t n, int64_t chunk, Value value) {
+  float lanes[kMaxChunk], total = 0;
+  for (int64_t begin = 0; begin < n; begin += chunk) {
+    const int64_t filled = std::min(chunk, n - begin);
+    for (int64_t i = 0; i < filled; i++) lanes[i] = value(begin + i);
+    for (int64_t i = filled; i < chunk; i++) lanes[i] = 0;
+    for (int64_t half = chunk / 2; half > 0; half /= 2) {
+      for (int64_t i = 0; i < half; i++) lanes[i] = round<R>(lanes[i] + lanes[i + half]);
+    }
+    total = begin == 0 ? lanes[0] : round<R>(total + lanes[0]);
+  }
+  return total;
+}
+
+template <Rounding R, class Value>
+DL16_BODY float serial(int64_t n, Value value) {
+  float total = value(0);
+  for (int64_t i = 1; i < n; i++) total = round<R>(total + value(i));
+  return total;
+}
+
+template <Rounding R, class Value>
+DL16_BODY float sum(int64_t n, int64_t chunk, Value value) {
+  return chunk == 0 ? serial<R>(n, value) : chunked<R>(n, chunk, value);
+}
+
+template <Rounding R>
+DL16_BODY void sum_body(const float* in, float* out, int64_t rows, int64_t k, int64_t chunk) {
+  for (int64_t r = 0; r < rows; r++, in += k) out[r] = sum<R>(k, chunk, [=](int64_t i) { return in[i]; });
+}
+
+// ---- softmax: maximum, difference, exponential, sum, quotient
+DL16_BODY float maximum(const float* in, int64_t k) {
+  float largest = -std::numeric_limits<float>::infinity();
+  int32_t nan = 0;
+  for (int64_t i = 0; i < k; i++) {
+    largest = in[i] > largest ? in[i] : largest;
+    nan |= in[i] != in[i];
+  }
+  return nan ? std::numeric_limits<float>::quiet_NaN() : largest;
+}
+
+template <Rounding R>
+DL16_BODY void softmax_body(const float* in, const float* table, float* out, int64_t rows, int64_t k, int64_t chunk) {
+  for (int64_t r = 0; r < rows; r++, in += k, out += k) {
+    const float largest = maximum(in, k);
+    for (int64_t i = 0; i < k; i++) out[i] = table[table_index(round<R>(in[i] - largest))];
+    const float total = sum<R>(k, chunk, [=](int64_t i) { return out[i]; });
+    for (int64_t i = 0; i < k; i++) out[i] = round<R>(out[i] / total);
+  }
+}
+
+// ---- LayerNorm: E[x] and E[x*x], the reciprocal deviation, the rest
+struct Norm {
+  const float *weight, *bias;
+  float eps, share, least;  // least: what the variance is clamped to, -inf for not at all
+};
+
+template <Rounding R>
+DL16_BODY void norm_body(const float* in, const Norm& norm, float* out, int64_t rows, int64_t k, int64_t chunk) {
+  for (int64_t r = 0; r < rows; r++, in += k, out += k) {
+    const float mean = round<R>(sum<R>(k, chunk, [=](int64_t i) { return in[i]; }) * norm.share);
+    const float square = round<R>(sum<R>(k, chunk, [=](int64_t i) { return in[i] * in[i]; }) * norm.share);
+    const float scale = round<R>(1.0f / std::sqrt(std::max(square - mean * mean, norm.least) + norm.eps));
+    for (int64_t i = 0; i < k; i++) out[i] = (in[i] - mean) * scale;
+    if (norm.weight != nullptr) for (int64_t i = 0; i < k; i++) out[i] *= norm.weight[i];
+    if (norm.bias != nullptr) for (int64_t i = 0; i < k; i++) out[i] += norm.bias[i];
+    for (int64_t i = 0; i < k; i++) out[i] = round<R>(out[i]);
+  }
+}
+
+// ---- pointwise with one rounding; `step` is 0 where one value of b serves the whole span
+template <Rounding R>
+DL16_BODY void binary_body(Binary op, const float* a, const float* b, int64_t step, float* out, int64_t n) {
+  if (op == Binary::add) for (int64_t i = 0; i < n; i++) out[i] = round<R>(a[i] + b[i * step]);
+  if (op == Binary::sub) for (int64_t i = 0; i < n; i++) out[i] = round<R>(a[i] - b[i * step]);
+  if (op == Binary::mul) for (int64_t i = 0; i < n; i++) out[i] = round<R>(a[i] * b[i * step]);
+  if (op == Binary::div) for (int64_t i = 0; i < n; i++) out[i] = round<R>(a[i] / b[i * step]);
+}
+
+#define BY_ROUNDING(NAME, R)                                                                                           \
+  DL16_CLONES void sum_##NAME(const float* in, float* out, int64_t rows, int64_t k, int64_t chunk) {                   \
+    sum_body<Rounding::R>(in, out, rows, k, chunk);                                                                    \
+  }                                                                                                                    \
+  DL16_CLONES void softmax_##NAME(const float* in, const float* t, float* out, int64_t rows, int64_t k, int64_t c) {   \
+    softmax_body<Rounding::R>(in, t, out, rows, k, c);                                                                 \
+  }                                                                                                                    \
+  DL16_CLONES void norm_##NAME(const float* in, const Norm& norm, float* out, int64_t rows, int64_t k, int64_t c) {    \
+    norm_body<Rounding::R>(in, norm, out, rows, k, c);                                                                 \
+  }                                                                                                                    \
+  DL16_CLONES void binary_##NAME(Binary op, const float* a, const float* b, int64_t step, float* out, int64_t n) {     \
+    if (step == 0) binary_body<Rounding::R>(op, a, b, 0, out, n);                                                      \
+    else binary_body<Rounding::R>(op, a, b, 1, out, n);                                                                \
+  }
+BY_ROUNDING(truncate, truncate)
+BY_ROUNDING(up, nearest_up)
+BY_ROUNDING(even, nearest_even)
+#undef BY_ROUNDING
+
+constexpr decltype(&sum_up) kSum[3] = {sum_truncate, sum_up, sum_even};
+constexpr decltype(&softmax_up) kSoftmax[3] = {softmax_truncate, softmax_up, softmax_even};
+constexpr decltype(&norm_up) kNorm[3] = {norm_truncate, norm_up, norm_even};
+constexpr decltype(&binary_up) kBinary[3] = {binary_truncate, binary_up, binary_even};
+
+int policy() { return static_cast<int>(op_rounding()); }
+
+void expect_float(const at::Tensor& x, const char* what) {
+  TORCH_CHECK_TYPE(x.scalar_type() == at::kFloat && x.is_cpu(), what, " must be float32 on the CPU");
+}
+
+void expect_rows(const at::Tensor& rows, int64_t chunk) {
+  expect_float(rows, "rows");
+  TORCH_CHECK_VALUE(rows.dim() == 2 && rows.size(1) > 0, "rows must be (n, k) with k > 0, got ", rows.sizes());
+  TORCH_CHECK_VALUE(chunk >= 0 && chunk <= kMaxChunk && (chunk & (chunk - 1)) == 0,
+                    "the chunk must be 0 or a power of two up to ", kMaxChunk, ", got ", chunk);
+}
+
+void over_rows(int64_t rows, int64_t k, const std::function<void(int64_t, int64_t)>& run) {
+  if (rows * k <= kGrain) return run(0, rows);
+  at::parallel_for(0, rows, std::max<int64_t>(1, kGrain / k), run);
+}
+
+// The whole of b is one row that repeats: strides 0, then dense.
+bool repeats_one_row(const at::Tensor& b) {
+  for (int64_t d = 0; d + 1 < b.dim(); d++) if (b.size(d) > 1 && b.stride(d) != 0) return false;
+  return b.dim() > 0 && (b.stride(-1) == 1 || b.size(-1) == 1);
+}
+
+// Every row of b is one value.
+bool constant_along_rows(const at::Tensor& b) { return b.dim() > 0 && b.stride(-1) == 0; }
+
+at::Tensor plain(Binary op, const at::Tensor& a, const at::Tensor& b) {
+  auto out = op == Binary::add ? at::add(a, b) : op == Binary::sub ? at::sub(a, b)
+           : op == Binary::mul ? at::mul(a, b) : at::div(a, b);
+  round_into(out, out);
+  return out;
+}
+
+}  // namespace
+
+at::Tensor map_tensor(const at::Tensor& x, const at::Tensor& table) {
+  expect_float(x, "x");
+  TORCH_CHECK_VALUE(table.is_contiguous() && table.numel() == 65536, "a table has 65536 entries");
+  const auto in = x.is_non_overlapping_and_dense() ? x : x.contiguous();
+  auto out = at::empty_like(in);
+  const auto *source = in.const_data_ptr<float>(), *entries = table.const_data_ptr<float>();
+  auto* target = out.data_ptr<float>();
+  over_rows(in.numel(), 1, [&](int64_t begin, int64_t end) { map_loop(source + begin, entries, target + begin, end - begin); });
+  return out;
+}
+
+at::Tensor sum_rows(const at::Tensor& rows, int64_t chunk) {
+  expect_rows(rows, chunk);
+  const auto in = rows.contiguous();
+  const int64_t n = in.size(0), k = in.size(1);
+  auto out = at::empty({n}, in.options());
+  const auto* source = in.const_data_ptr<float>();
+  auto* target = out.data_ptr<float>();
+  const auto run = kSum[policy()];
+  over_rows(n, k, [&](int64_t begin, int64_t end) { run(source + begin * k, target + begin, end - begin, k, chunk); });
+  return out;
+}
+
+at::Tensor softmax_rows(const at::Tensor& rows, const at::Tensor& exponentials, int64_t chunk) {
+  expect_rows(rows, chunk);
+  const auto in = rows.contiguous();
+  auto out = at::empty_like(in);
+  const int64_t n = in.size(0), k = in.size(1);
+  const auto *source = in.const_data_ptr<float>(), *table = exponentials.const_data_ptr<float>();
+  auto* target = out.data_ptr<float>();
+  const auto run = kSoftmax[policy()];
+  over_rows(n, k, [&](int64_t begin, int64_t end) {
+    run(source + begin * k, table, target + begin * k, end - begin, k, chunk);
+  });
+  return out;
+}
+
+at::Tensor norm_rows(const at::Tensor& rows, const std::optional<at::Tensor>& weight,
+                     const std::optional<at::Tensor>& bias, double eps, int64_t chunk, bool clamped) {
+  expect_rows(rows, chunk);
+  const auto in = rows.contiguous();
+  const auto w = weight ? weight->contiguous() : at::Tensor(), b = bias ? bias->contiguous() : at::Tensor();
+  auto out = at::empty_like(in);
+  const int64_t n = in.size(0), k = in.size(1);
+  for (const auto& t : {w, b}) TORCH_CHECK_VALUE(!t.defined() || t.numel() == k, "weight and bias have the row's size");
+  const Norm norm{w.defined() ? w.const_data_ptr<float>() : nullptr, b.defined() ? b.const_data_ptr<float>() : nullptr,
+                  static_cast<float>(eps), static_cast<float>(1.0 / static_cast<double>(k)),
+                  clamped ? 0.0f : -std::numeric_limits<float>::infinity()};
+  const auto* source = in.const_data_ptr<float>();
+  auto* target = out.data_ptr<float>();
+  const auto run = kNorm[policy()];
+  over_rows(n, k, [&](int64_t begin, int64_t end) {
+    run(source + begin * k, norm, target + begin * k, end - begin, k, chunk);
+  });
+  return out;
+}
+
+at::Tensor binary_rounded(Binary op, const at::Tensor& a, const at::Tensor& b) {
+  const bool floats = a.scalar_type() == at::kFloat && b.scalar_type() == at::kFloat;
+  if (!floats || !a.is_contiguous() || a.dim() == 0 || (b.dim() > 0 && a.sizes() != b.sizes())) return plain(op, a, b);
+  const bool dense = b.is_contiguous() && b.dim() > 0, single = b.dim() == 0;
+  const bool row = !dense && !single && repeats_one_row(b), column = !dense && !single && !row && constant_along_rows(b);
+  if (!(dense || single || row || column)) return plain(op, a, b);
+  const auto values = column ? b.select(-1, 0).contiguous() : b;
+  auto out = at::empty_like(a);
+  const auto *first = a.const_data_ptr<float>(), *second = values.const_data_ptr<float>();
+  auto* target = out.data_ptr<float>();
+  const auto run = kBinary[policy()];
+  const int64_t k = dense || single ? 1 : std::max<int64_t>(a.size(-1), 1), n = a.numel() / k;
+  over_rows(n, k, [&](int64_t begin, int64_t end) {
+    if (dense || single) return run(op, first + begin, second + (dense ? begin : 0), dense, target + begin, end - begin);
+    for (int64_t r = begin; r < end; r++) run(op, first + r * k, second + (column ? r : 0), row, target + r * k, k);
+  });
+  return out;
+}
+
+}  // namespace dl16
