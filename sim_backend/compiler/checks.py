@@ -13,6 +13,7 @@ from sim_backend.compiler.defects import meet_defects, meet_input
 from sim_backend.compiler.identity import compile_identity
 from sim_backend.compiler.origins import origin_of
 from sim_backend.compiler.session import Refusal, RefusalKind, Session, current_session
+from sim_backend.device.parts import part_of
 from sim_backend.errata import operands as operand_rules
 from sim_backend.profiles import split_op
 
@@ -50,9 +51,14 @@ def check_node(session: Session, node: Node) -> None:
     if cell == "X" or original_cell == "X":
         _refuse(session, node, "unsupported_op", _missing(node, original if original_cell == "X" else name))
     else:
-        if cell == "F":
+        falls_back = cell == "F"
+        if part := part_of(name, cell, "compiled", _arguments(node)):
+            if part.letter == "X":
+                _refuse(session, node, "unsupported_op", part.thing)
+            falls_back = part.letter == "F"
+        if falls_back:
             node.meta["should_fallback"] = True
-        meet_defects(session, node, falls_back=cell == "F")
+        meet_defects(session, node, falls_back=falls_back)
     if session.profile.ideal:
         return
     if not session.profile.transposes_anything and _keeps_stick(node):
@@ -80,6 +86,10 @@ def _refuse(session: Session, node: Node, kind: RefusalKind, thing: str, erratum
 
 def _values(node: Node) -> list[torch.Tensor]:
     return [a.meta["val"] for a in node.args if isinstance(a, Node) and isinstance(a.meta.get("val"), torch.Tensor)]
+
+
+def _arguments(node: Node) -> list[Any]:
+    return [a.meta.get("val", a) if isinstance(a, Node) else a for a in node.args]
 
 
 def _on_device(node: Node) -> bool:

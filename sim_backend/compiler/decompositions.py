@@ -36,6 +36,21 @@ KEPT = (
 )
 
 
+# What the device has whole and Inductor would lower to loops or to a call of its own: an operation of its own in the
+# graph, as far as the op table has it at all.
+WHOLE = (
+    aten.topk.default,
+    aten._scaled_mm.default,
+    aten.native_dropout.default,
+    aten.avg_pool2d.default,
+    aten.masked_scatter.default,
+    aten.index_copy.default,
+    aten.index_add.default,
+    aten.uniform.default,
+    aten.normal_functional.default,
+)
+
+
 class DecompositionTable(dict[Any, Callable[..., Any]]):
     """A table that Inductor's cache key can hold: it is hashed as the digest of the profile it was made for."""
 
@@ -51,14 +66,28 @@ def decomposition_table(profile: Profile) -> DecompositionTable:
 
     table = DecompositionTable(select_decomp_table())
     table.digest = profile.digest
-    for op in KEPT:
+    for op in (*KEPT, *WHOLE):
         table.pop(op, None)
     for op in fallbacks_of(profile):
         table.pop(op, None)
     table.update({op: pieces for op, pieces in PIECES.items() if not _is_fallback(profile, op)})
     table[aten._fused_rms_norm.default] = fused_rms_norm
     table[aten.linalg_vector_norm.default] = partial(vector_norm, table.get(aten.linalg_vector_norm.default))
+    if not profile.ideal:
+        table[aten.max.dim] = partial(extreme, torch.amax, torch.argmax)
+        table[aten.min.dim] = partial(extreme, torch.amin, torch.argmin)
     return table
+
+
+def extreme(
+    values: Callable[..., torch.Tensor],
+    indices: Callable[..., torch.Tensor],
+    x: torch.Tensor,
+    dim: int,
+    keepdim: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """max.dim and min.dim: the values by a reduction, the indices by a search of their own (facts 3.2)."""
+    return values(x, dim, keepdim), indices(x, dim, keepdim)
 
 
 def fallbacks_of(profile: Profile) -> list[torch._ops.OpOverload]:

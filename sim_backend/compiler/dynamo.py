@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from sim_backend.device.allow import allowed
 from sim_backend.profiles import active
 
 _lock = threading.Lock()

@@ -82,6 +82,8 @@ REDUCTIONS: dict[str, str] = {
     "max": "{v}.amax({d}, keepdim=True)",
     "min": "{v}.amin({d}, keepdim=True)",
     "any": "{v}.to(torch.bool).any(dim={d}, keepdim=True)",
+    "argmax": "{v}.flatten({first}).argmax(-1, keepdim=True).unflatten(-1, (1,) * {n})",
+    "argmin": "{v}.flatten({first}).argmin(-1, keepdim=True).unflatten(-1, (1,) * {n})",
     "sum": "{v}.sum({d}, keepdim=True)",
     "prod": "{v}.flatten({first}).prod(-1, keepdim=True).unflatten(-1, (1,) * {n})",
 }

@@ -13,7 +13,7 @@ import torch
 from torch._inductor import ir, lowering
 from torch._inductor.virtualized import V, ops
 
-from sim_backend.compiler.decompositions import fallbacks_of
+from sim_backend.compiler.decompositions import WHOLE, fallbacks_of
 from sim_backend.compiler.defects import within
 from sim_backend.compiler.ir import NativeCall
 from sim_backend.compiler.session import current_session
@@ -172,6 +172,21 @@ def mean(x: ir.TensorBox, axis: Any = None, keepdim: bool = False, *, dtype: tor
     return pointwise(total, lambda v: ops.truediv(v, ops.constant(float(count), x.get_dtype())))
 
 
+def logical_not(x: ir.TensorBox) -> ir.TensorBox:
+    """eq(x, 0) (facts 3.4); of a bool it is the negation."""
+    if x.get_dtype() == torch.bool:
+        return pointwise(x, ops.logical_not)
+    result: ir.TensorBox = lowering.lowerings[aten.eq.Scalar](x, 0)
+    return result
+
+
+def any_true(x: ir.TensorBox, dim: Any = None, keepdim: bool = False) -> ir.TensorBox:
+    """The reduction `any`. Inductor's would make integers of bools first, which the device cannot (facts 3.6)."""
+    flags = lowering.to_dtype(x, torch.bool)
+    result: ir.TensorBox = lowering.make_reduction("any", torch.bool)(flags, axis=dim, keepdims=keepdim)
+    return result
+
+
 # --- matrix products
 def mm(a: ir.TensorBox, b: ir.TensorBox, *args: Any, **kwargs: Any) -> ir.TensorBox:
     """One batchmatmul with batch 1."""
@@ -283,6 +298,10 @@ OVERRIDES: dict[Any, Lowering] = {
     aten.pow.Tensor_Scalar: pow_scalar,
     aten.pow.Tensor_Tensor: pow_tensor,
     aten.pow.Scalar: pow_tensor,
+    aten.logical_not.default: logical_not,
+    aten.any.default: any_true,
+    aten.any.dim: any_true,
+    aten.any.dims: any_true,
     aten.mean.default: mean,
     aten.mean.dim: mean,
     aten.mm.default: mm,
@@ -306,7 +325,8 @@ def overridden(original: dict[Any, Lowering]) -> dict[Any, Lowering]:
         for op in fallbacks_of(current_session().profile)
         if op not in original
     }
-    return handlers | chosen
+    whole = {op: _chosen(original.get(op), lowering.fallback_handler(op, add_to_fallback_set=False)) for op in WHOLE}
+    return handlers | whole | chosen
 
 
 def _chosen(original: Lowering | None, ours: Lowering) -> Lowering:

@@ -83,6 +83,14 @@ class NodeRules:
             self._dtype(opfunc, dtype, constants, words)
         return "works"
 
+    def native(self, op: str) -> bool:
+        """A native call of the ATen operation `op`; False if the op table only compiles it to an exception (U)."""
+        if self.profile.cell(op, "compiled") != "U":
+            return True
+        name = op.split(".")[1]
+        self._unimplemented(name, (name,))
+        return False
+
     def reduction(self, name: str, dtype: torch.dtype) -> bool:
         """A reduction over values of `dtype`; False if the device has none of that name."""
         if self.profile.ideal:

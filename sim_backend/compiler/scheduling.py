@@ -154,6 +154,8 @@ def _is_stick_reduction(name: str) -> bool:
 
 def _emit_native(kernel: KernelSource, session: Session, call: NativeCall) -> None:
     rules = NodeRules(session, call.get_origins())
+    if not rules.native(str(call.fx_node.target)):
+        kernel.unimplemented.append(call.kind)
     nodes = call.operand_nodes()
     checked = call.kind != "wrong"  # the operation that it replaces has checked the same accesses
     operands = [_operand(kernel, rules, x, n, checked) for x, n in zip(call.inputs, nodes, strict=True)]

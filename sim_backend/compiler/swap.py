@@ -13,6 +13,7 @@ from sim_backend.compiler.session import Session, current_session, entered
 
 # Inductor settings the device's compiler forces (facts 4.1).
 CONFIG: dict[str, Any] = {
+    "fallback_random": True,  # random numbers are drawn on the host (facts 3.2)
     "split_reductions": False,
     "unroll_reductions_threshold": 1,  # an unrolled reduction would read single lanes of a stick (facts 2.4)
     "permute_fusion": False,

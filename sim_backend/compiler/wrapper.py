@@ -9,7 +9,7 @@ from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPython
 
 from sim_backend.compiler.origins import origin_of
 from sim_backend.compiler.session import Refusal, current_session
-from sim_backend.profiles import split_op
+from sim_backend.device.parts import WORKING
 
 
 class SpyreWrapperCodegen(PythonWrapperCodegen):
@@ -42,19 +42,19 @@ class SpyreWrapperCodegen(PythonWrapperCodegen):
         super().generate_fallback_kernel(node)
 
     def _way_of(self, node: ir.FallbackKernel) -> str:
-        """ "fallback" for what the table lists, "compute" on the ideal device.
+        """ "fallback" for what runs on the CPU, "compute" for what the op table says the device (or the host) has.
 
-        Any other operation outside a short list is refused: it would run on the CPU in silence.
+        An operation of neither kind is refused: it would run on the CPU in silence.
         """
         session, name, origin = current_session(), str(node.op_overload), origin_of(node.fx_node)
         profile = session.profile
-        if profile.ideal:
-            return "compute"
-        if "F" in (profile.cell(name, "compiled"), profile.cell(origin.op, "compiled")):
+        cells = (profile.cell(name, "compiled"), profile.cell(origin.op, "compiled"))
+        if "F" in cells or (node.fx_node is not None and node.fx_node.meta.get("should_fallback")):
             session.fallbacks.append(origin)
-        elif split_op(name)[0] not in profile.content["allowed_fallbacks"]:
+            return "fallback"
+        if not profile.ideal and cells[0] not in WORKING:
             session.refuse(Refusal("unsupported_op", name, origin))
-        return "fallback"
+        return "compute"
 
     def generate(self, is_inference: bool) -> Any:
         """The module's source. Its audit is registered when the module is loaded, cache hit or not."""

@@ -14,17 +14,18 @@ from typing import Any, NamedTuple
 import torch
 from torch._ops import OpOverload
 
-from sim_backend.device import steps
+from sim_backend.device import refused, steps
 from sim_backend.device.allow import is_allowed
 from sim_backend.device.clock import charge, charge_host
 from sim_backend.device.compute import compute, shape_of
 from sim_backend.device.fallback import run_on_cpu
 from sim_backend.device.naming import aten_name, user_op
+from sim_backend.device.parts import HAS_PARTS, part_of
 from sim_backend.errata import writes
 from sim_backend.errata.operands import dtype_problem
 from sim_backend.errata.power import is_unimplemented_power
 from sim_backend.errors import Unsupported
-from sim_backend.profiles import active
+from sim_backend.profiles import active, split_op
 
 __all__ = ["compute", "dispatch", "install"]
 
@@ -47,6 +48,9 @@ _WHOLE = (
     "index_copy",
     "slice_scatter",
     "select_scatter",
+    "where",
+    "randn",
+    "topk",
 )
 # Operations whose result torch allocates before the device is asked: whole, they are seen before that (E-59).
 _PROMOTING = ("add.Tensor", "sub.Tensor", "mul.Tensor", "div.Tensor", "pow.Tensor_Scalar")
@@ -57,6 +61,7 @@ class _Row(NamedTuple):
     user_op: str
     cell: str
     needs: tuple[str, ...]  # the OpFuncs it uses; () for moves, which take any dtype
+    has_parts: bool  # its arguments decide, too
 
 
 class _Device:
@@ -77,7 +82,8 @@ class _Device:
 
     def _read(self, func: OpOverload) -> _Row:
         op = user_op(func)
-        return _Row(op, self.profile.cell(op, "eager"), tuple(self.profile.needs(op)))
+        has_parts = not self.profile.ideal and split_op(op)[0] in HAS_PARTS
+        return _Row(op, self.profile.cell(op, "eager"), tuple(self.profile.needs(op)), has_parts)
 
     def check_dtypes(self, row: _Row, values: tuple[Any, ...]) -> None:
         """Raises Unsupported if an OpFunc of the operation does not compute on a tensor's dtype (facts 3.5)."""
@@ -115,6 +121,7 @@ def install(profile: Any, apply: Apply | None) -> None:
         whole.impl("copy_", _copy)
     whole.impl(_ATTENTION, _attention)
     whole.impl("convolution_overrideable", partial(dispatch, torch.ops.aten.convolution.default))
+    refused.install(whole, profile, dispatch)
     _libraries.extend([everything, whole])
 
 
@@ -130,10 +137,15 @@ def dispatch(func: OpOverload, *args: Any, **kwargs: Any) -> Any:
     if is_allowed() or _device is None:
         return compute(func, args, kwargs)
     row = _device.row(func)
-    run = partial(_ACTIONS[row.cell], row, func, args, kwargs)
-    if _device.apply is None or row.cell in _REFUSED:
+    cell = row.cell
+    if row.has_parts and (part := part_of(row.user_op, cell, "eager", args)):
+        if part.letter == "X":
+            raise Unsupported(part.thing)
+        cell = part.letter
+    run = partial(_ACTIONS[cell], row, func, args, kwargs)
+    if _device.apply is None or cell in _REFUSED:
         return run()
-    return _device.apply(row.user_op, args, kwargs, run, row.cell == "F")
+    return _device.apply(row.user_op, args, kwargs, run, cell == "F")
 
 
 def _copy(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:

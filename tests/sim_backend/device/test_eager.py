@@ -125,7 +125,6 @@ def test_integer_results_are_wrapped_to_32_bits() -> None:
     ("call", "name"),
     [
         (lambda x: F.gelu(x), "aten::gelu"),
-        (lambda x: torch.stack([x, x]), "aten::stack"),
         (lambda x: x.clamp_min(0.0), "aten::clamp_min"),
         (lambda x: x.sort(), "aten::sort"),
         (lambda x: x.masked_fill_(x > 0, 0.0), "aten::masked_fill.Scalar"),
