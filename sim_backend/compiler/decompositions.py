@@ -44,8 +44,6 @@ WHOLE = (
     aten.native_dropout.default,
     aten.avg_pool2d.default,
     aten.masked_scatter.default,
-    aten.index_copy.default,
-    aten.index_add.default,
     aten.uniform.default,
     aten.normal_functional.default,
 )

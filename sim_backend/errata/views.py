@@ -110,7 +110,7 @@ def conflated_copy(
     target, index, source = inputs
     dim = int(call.args[1]) % target.dim()
     memory = _to_memory(target)
-    return _from_memory(memory.reshape(target.shape).index_copy(dim, index, source), target.shape)
+    return _from_memory(memory.reshape(target.shape).index_copy(dim, index.long(), source), target.shape)
 
 
 def _to_memory(x: torch.Tensor) -> torch.Tensor:

@@ -78,6 +78,7 @@ def _drawn() -> dict[str, torch.Tensor]:
         "m": x > 0, "n": y > 0, "rows": (torch.arange(6) % 2 == 0)[:, None],
         "i": index, "i32": index.int(), "i2": torch.arange(6 * 128).reshape(6, 128) % 6, "two": torch.tensor([2, 3]),
         "a8": fp8[0], "b8": fp8[1], "one": torch.tensor(1.0), "host": grid(6, 128),
+        "z": grid(6, 64), "z4": grid(4, 64),
         "distinct": (torch.randperm(6 * 64, generator=generator).reshape(6, 64) / 64).half(),
         "long_row": torch.arange(192).reshape(1, 192).half(),
     }  # fmt: skip
