@@ -13,6 +13,7 @@ GROUPS = (
     "check",
     "coverage",
     "db",
+    "profile",
     "requests",
     "review",
     "sandbox",

@@ -11,6 +11,7 @@ import yaml
 
 from sim_backend.errors import SpyreProfileError
 from sim_backend.profiles.profile import Profile, _plain
+from sim_backend.profiles.schema import check
 
 SIMULATOR_VERSION = "1"  # raise when numbers, refusals or texts of the simulator change without a change of the data
 DEFAULT = "profile-2026-08"
@@ -35,13 +36,13 @@ def load_profile(name: str = DEFAULT, overrides: dict[str, Any] | None = None) -
     """The profile `name`, its data merged with `overrides`.
 
     `overrides` has the shape of the data ({"errata": {"E-17": None}} switches a defect off) or, for one key,
-    a dotted path ({"numerics.h2d_rounding": "truncate"}). Raises SpyreProfileError for a key the base does not know.
+    a dotted path ({"numerics.h2d_rounding": "truncate"}). Raises SpyreProfileError for a key or value that
+    `sim_backend.profiles.schema` does not allow, there or in a file.
     """
     stored = resolve_alias(name)
     nested = _nest(overrides or {})
     base, own = _read("base"), _read(stored)
-    if wrong := sorted(set(_unknown(base, nested))):
-        raise SpyreProfileError(f"profile {stored!r} has no {', '.join(wrong)}")
+    check(f"override of {stored}", nested, base)
     alone: dict[str, Any] = {key: {} for key in own.pop("replaces", ())}
     content = _merge(_merge(base | alone, own), nested)
     return Profile.of(stored, SIMULATOR_VERSION, content)
@@ -66,8 +67,21 @@ def _read(name: str) -> dict[str, Any]:
 
 @cache
 def _load_cached(name: str) -> Any:
+    content = parse(f"{name}.yaml", _text(name))
+    check(f"{name}.yaml", content, content if name == "base" else _load_cached("base"))
+    return content
+
+
+def parse(source: str, text: str) -> dict[str, Any]:
+    """The table that `text` holds. Raises SpyreProfileError, naming `source`, if it is no YAML table."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return yaml.load(_text(name), Loader=loader)  # noqa: S506 a safe loader, in C where it is built
+    try:
+        content = yaml.load(text, Loader=loader)  # noqa: S506 a safe loader, in C where it is built
+    except yaml.YAMLError as error:
+        raise SpyreProfileError(f"{source}: no YAML: {error}") from error
+    if not isinstance(content, dict):
+        raise SpyreProfileError(f"{source}: holds {type(content).__name__}; allowed: a table")
+    return content
 
 
 def _copy(value: Any) -> Any:
@@ -92,6 +106,7 @@ def _nest(overrides: dict[str, Any]) -> dict[str, Any]:
     return {k: _plain(v) for k, v in nested.items()}
 
 
+<<<<<<< HEAD
 def _unknown(base: dict[str, Any], change: dict[str, Any]) -> Iterator[str]:
     """Top-level keys and keys of fixed tables that the base lacks; ops, errata and exponents may be added to."""
     for key, value in change.items():
@@ -101,6 +116,8 @@ def _unknown(base: dict[str, Any], change: dict[str, Any]) -> Iterator[str]:
             yield from (repr(f"{key}.{k}") for k in value if k not in base[key])
 
 
+=======
+>>>>>>> e1119c9 (profile list, show and diff; profiles are checked when they are read; every parameter has a reason)
 def _leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     if isinstance(data, dict) and data:
         for key, value in data.items():
