@@ -106,18 +106,6 @@ def _nest(overrides: dict[str, Any]) -> dict[str, Any]:
     return {k: _plain(v) for k, v in nested.items()}
 
 
-<<<<<<< HEAD
-def _unknown(base: dict[str, Any], change: dict[str, Any]) -> Iterator[str]:
-    """Top-level keys and keys of fixed tables that the base lacks; ops, errata and exponents may be added to."""
-    for key, value in change.items():
-        if key not in base:
-            yield repr(key)
-        elif key in ("numerics", "limits", "copies", "runtime", "clock") and isinstance(value, dict):
-            yield from (repr(f"{key}.{k}") for k in value if k not in base[key])
-
-
-=======
->>>>>>> e1119c9 (profile list, show and diff; profiles are checked when they are read; every parameter has a reason)
 def _leaves(data: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     if isinstance(data, dict) and data:
         for key, value in data.items():
