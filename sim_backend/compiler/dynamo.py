@@ -44,7 +44,6 @@ def compile_graph(
     from sim_backend.compiler.registration import register
     from sim_backend.compiler.session import Session
     from sim_backend.compiler.swap import compiling, config_patches
-    from sim_backend.device.allow import allowed
 
     register()
     session = Session(active())
