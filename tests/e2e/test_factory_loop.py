@@ -7,6 +7,7 @@ REST → release → exactly the affected rows run again → coverage rises → 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -66,6 +67,18 @@ def outcome(service: Service, model: str) -> str | None:
     return str(service.get(f"models/{model}")["outcome"])
 
 
+def known_defects(service: Service, model: str) -> set[str]:
+    """The E-numbers that the story of `model` names."""
+    return set(re.findall(r"known device defect (E-\d\d)", json.dumps(service.get(f"models/{model}")["failures"])))
+
+
+def defects_of_the_profile() -> set[str]:
+    """The E-numbers that the default profile switches on, as the command prints them."""
+    command = [str(Path(sys.executable).with_name("spyre-factory")), "profile", "show", "profile-2026-08", "--json"]
+    shown = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout)
+    return {erratum for erratum, parameters in shown["errata"].items() if parameters is not None}
+
+
 def last_run(service: Service, model: str) -> int:
     return max(int(run["id"]) for run in service.get(f"models/{model}")["runs"])
 
@@ -98,6 +111,7 @@ def test_a_failing_model_becomes_a_reviewed_adapter(tmp_path: Path) -> None:
             service.log_in()
             service.wait_for("two waiting candidates", lambda: len(waiting(service)) == 2, LOOP_S)
             assert outcome(service, MINILM) == outcome(service, ALBERT) == "failed"
+            assert {"E-08", "E-18"} <= known_defects(service, ALBERT) <= defects_of_the_profile()
             before = service.get("coverage")
             assert before["passing_real"] == before["passing_synthetic"] == 0
             assert before["demo"]
