@@ -129,11 +129,22 @@ def _check_attention(session: Session, node: Node) -> None:
         _refuse(session, node, "unsupported_dtype", problem, "E-65")
 
 
+def _check_copy(session: Session, node: Node) -> None:
+    """A graph input copied to another as it is: a copy on the device, which the runtime of 2026-04 refuses."""
+    source = node.args[1]
+    is_copy = isinstance(source, Node) and source.op == "placeholder" and len(_values(node)) == 2
+    on_card = is_copy and all(t.device.type == "spyre" for t in _values(node))
+    if on_card and session.profile.copies_on_device == "refused":
+        _refuse(session, node, "unsupported_op", "Error: In-device copy not implemented.")
+
+
 _RULES: dict[Any, Callable[[Session, Node], None]] = {
     aten.mm: _check_product,
     aten.addmm: _check_product,
     aten.bmm: _check_product,
     aten.baddbmm: _check_product,
     aten.native_layer_norm: _check_layer_norm,
+    aten.copy_: _check_copy,
+    aten.copy: _check_copy,
     aten._scaled_dot_product_fused_attention_overrideable: _check_attention,
 }

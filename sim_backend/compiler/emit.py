@@ -200,7 +200,6 @@ class Emitter(DefaultHandler):
     # --- constants, conversions, masks
     def constant(self, value: float | bool, dtype: torch.dtype) -> Value:
         """A scalar; fp16 constants are DL16 ones, saturated as the compiler's encoder does."""
-        self.rules.constant(value)
         held = torch.float32 if dtype in HALF else dtype
         number = round_constant(float(value)) if dtype in HALF else value
         literal = f"float('{number}')" if isinstance(number, float) and not math.isfinite(number) else repr(number)
@@ -284,6 +283,8 @@ class Emitter(DefaultHandler):
         operands = tuple(v.dtype for v in values if not v.constant) or (dtype,)
         constants = sum(v.constant for v in values)
         state = self.rules.operation(DEVICE_NAMES.get(name, name), operands, constants)
+        if state == "works" and constants:
+            self.rules.constant(name)
         return state == "works" and name in SOURCES
 
 

@@ -107,13 +107,13 @@ class NodeRules:
         if len(dims) > 1 and not self.profile.mixes_reductions:
             self.refuse("layout", f"reduction on both stick and non-stick dimensions {list(dims)}")
 
-    def constant(self, value: float | bool) -> None:
-        """A scalar in compiled code; 2025-11 has none (facts 3.3)."""
+    def constant(self, name: str) -> None:
+        """A scalar operand of the loop-level operation `name`; 2025-11 compiles none (facts 3.3)."""
         if self.profile.compiles_constants:
             return
         if not self.session.recording:
             raise RuntimeError("TOOO: implement SDSC generation for constants")
-        self.refuse("unsupported_op", f"the constant {value!r} in compiled code")
+        self.refuse("unsupported_op", f"a constant in {name}")
 
     def conversion(self, source: torch.dtype, target: torch.dtype, *, constant: bool) -> None:
         """A conversion on the device; constants are converted by the compiler."""

@@ -237,6 +237,12 @@ def unimplemented(kernel: str, operation: str) -> None:
     raise RuntimeError(f"Invoked {kernel} which contains unimplemented operation {operation}")
 
 
+def missing(operation: Any) -> Callable[..., Any]:
+    """An operation outside every bundle that was compiled to an exception."""
+    name = str(operation).split(".")[1]
+    return lambda *args, **kwargs: unimplemented(f"sdsc_fused_{name}_0", name)
+
+
 def fallback(operation: Any) -> Callable[..., Any]:
     """`operation` on the CPU, counted, with a FallbackWarning."""
     from sim_backend.device.fallback import run_on_cpu

@@ -138,6 +138,8 @@ def _check_kernel(kernel: KernelSource, session: Session, nodes: Sequence[BaseSc
     profile, origins = session.profile, [o for n in nodes if n.node is not None for o in n.node.get_origins()]
     operations = [profile.opfunc(name.removeprefix("reduction.")) for name in kernel.ops.elements()]
     operations = [name for name in operations if name != "identity"]
+    if kernel.unimplemented:
+        return  # it is an exception, not a kernel
     if 0 < profile.ops_per_kernel < len(operations):
         NodeRules(session, origins).refuse("unsupported_op", f"multi-op kernel: {' '.join(operations)}")
     arguments = len({*kernel.parameters, *(r for r in kernel.flats if r not in kernel.local)})

@@ -44,6 +44,8 @@ class SpyreWrapperCodegen(PythonWrapperCodegen):
     def _way_of(self, node: ir.FallbackKernel) -> str:
         """ "fallback" for what runs on the CPU, "compute" for what the op table says the device (or the host) has.
 
+        "missing" is compiled to an exception.
+
         An operation of neither kind is refused: it would run on the CPU in silence.
         """
         session, name, origin = current_session(), str(node.op_overload), origin_of(node.fx_node)
@@ -52,6 +54,9 @@ class SpyreWrapperCodegen(PythonWrapperCodegen):
         if "F" in cells or (node.fx_node is not None and node.fx_node.meta.get("should_fallback")):
             session.fallbacks.append(origin)
             return "fallback"
+        if "U" in cells and not profile.ideal:
+            session.unimplemented.append(name.split(".")[1])
+            return "missing"
         if not profile.ideal and cells[0] not in WORKING:
             session.refuse(Refusal("unsupported_op", name, origin))
         return "compute"

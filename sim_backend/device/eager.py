@@ -21,7 +21,7 @@ from sim_backend.device.compute import compute, shape_of
 from sim_backend.device.fallback import run_on_cpu
 from sim_backend.device.naming import aten_name, user_op
 from sim_backend.device.parts import HAS_PARTS, part_of
-from sim_backend.errata import writes
+from sim_backend.errata import november, writes
 from sim_backend.errata.operands import dtype_problem
 from sim_backend.errata.power import is_unimplemented_power
 from sim_backend.errors import Unsupported
@@ -119,6 +119,8 @@ def install(profile: Any, apply: Apply | None) -> None:
         _register_whole(whole, name)
     if profile.has("E-34"):
         whole.impl("copy_", _copy)
+    if profile.has("E-69"):
+        whole.impl("copy_", _copy_rows)
     whole.impl(_ATTENTION, _attention)
     whole.impl("convolution_overrideable", partial(dispatch, torch.ops.aten.convolution.default))
     refused.install(whole, profile, dispatch)
@@ -152,6 +154,13 @@ def _copy(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False
     """`copy_` to the device; a slice may be written too far (E-34)."""
     if is_allowed() or not writes.write_prefix(active(), source, target):
         torch.ops.aten._copy_from(source, target, non_blocking)
+    return target
+
+
+def _copy_rows(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+    """`copy_` of 2025-11: rows that overlap on the device (E-69)."""
+    moves = source.device.type == "cpu" and target.device.type == "spyre" and not is_allowed()
+    torch.ops.aten._copy_from(november.overlapped(source) if moves else source, target, non_blocking)
     return target
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import yaml
 
-SUBJECTS = ("numerics", "shapes", "spans", "views", "reductions", "runtime", "device")
+SUBJECTS = ("numerics", "shapes", "spans", "views", "reductions", "november", "runtime", "device")
 IDS = frozenset(f"E-{n:02d}" for n in range(1, 74) if n != 62)  # facts section 6: E-62 is unused
 KINDS = ("wrong", "nan", "raise", "abort", "crash", "hang", "drift")
 _REQUIRED = frozenset(["title", "trigger", "effect", "kind", "profiles", "modelled"])
