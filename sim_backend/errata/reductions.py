@@ -147,8 +147,8 @@ def _sum_to_single(profile: Profile, call: Call) -> str | None:
 
 _MEAN, _SUM, _BOTH = frozenset(["aten.mean"]), frozenset(["aten.sum"]), frozenset(["aten.mean", "aten.sum"])
 RULES: tuple[Rule, ...] = (
-    Rule("E-39", _MEAN, _lone_half_mean, Wrong(small_mean)),
-    Rule("E-39", frozenset(["aten.div"]), _lone_half_quotient, Wrong(small_quotient)),
+    Rule("E-39", _MEAN, _lone_half_mean, Wrong(small_mean), by_value=True),
+    Rule("E-39", frozenset(["aten.div"]), _lone_half_quotient, Wrong(small_quotient), by_value=True),
     Rule("E-40", _SUM, _sum_to_single, Refuse("unsupported_dtype")),
     Rule("E-40", _BOTH, _rank_five, Wrong(first_block_only)),
     Rule("E-40", _MEAN, _ragged_mean, Wrong(padded_count)),

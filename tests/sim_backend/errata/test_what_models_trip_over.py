@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sim_backend import capability
+from sim_backend.compiler import runtime
 from sim_backend.report import CapabilityReport
 
 HALF = torch.float16
@@ -118,7 +119,7 @@ def test_a_product_of_three_is_clean() -> None:
     assert not report.predicted
 
 
-# --- heads
+# --- heads, sizes, tables and integers
 @pytest.mark.fact("6.8", "E-65")
 def test_a_float32_head_is_refused() -> None:
     model = Stock(PASS, after=nn.Linear(128, 64))
@@ -141,6 +142,21 @@ def test_a_hidden_size_that_is_no_multiple_of_64_is_refused() -> None:
 def test_an_integer_mask_compared_with_a_number_is_refused() -> None:
     model = Stock(Layer(lambda self, x, m: torch.where((m == 0).unsqueeze(-1), x, x * 2.0)))
     assert "E-51" in met(report_on(model, x=HIDDEN, m=torch.ones(2, 64, dtype=torch.long)))
+
+
+@pytest.mark.fact("6.8", "E-24")
+def test_a_language_head_with_a_large_prime_in_its_sticks_is_refused() -> None:
+    with torch.device("meta"):
+        head = nn.Linear(2048, 151936, bias=False)
+        model = Stock(Layer(lambda self, x: self.head(x), head=head))
+    assert "E-24" in met(report_on(model, x=torch.zeros(1, 64, 2048)))
+
+
+@pytest.mark.fact("6.8", "E-71")
+def test_a_token_type_table_of_one_row_is_refused() -> None:
+    table = nn.Embedding(1, 128)
+    model = Stock(Layer(lambda self, ids: self.types(ids), types=table))
+    assert "E-71" in met(report_on(model, ids=torch.zeros(2, 64, dtype=torch.long)))
 
 
 # --- attention
@@ -185,7 +201,39 @@ def test_a_mask_made_by_tril_in_the_forward_falls_back() -> None:
     assert "F" in met(report_on(Stock(Layer(block)), x=HIDDEN))
 
 
-# --- block borders
+# --- rotary positions
+def rotated(self: nn.Module, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    half = torch.cat((-x[..., 64:], x[..., :64]), -1)
+    return x * cos + half * sin
+
+
+@pytest.mark.fact("6.8", "E-15")
+def test_rotate_half_is_predicted() -> None:
+    table = torch.zeros(64, 128)
+    assert "E-15" in met(report_on(Stock(Layer(rotated)), x=HIDDEN, cos=table, sin=table))
+
+
+@pytest.mark.fact("6.8", "E-19")
+def test_position_tables_made_on_the_device_are_predicted_and_fall_back() -> None:
+    def table(self: nn.Module, x: Tensor) -> Tensor:
+        positions = torch.arange(64, device=x.device, dtype=x.dtype)
+        angles = positions[:, None] * torch.ones(64, dtype=x.dtype, device=x.device)
+        return x * torch.cat((angles.cos(), angles.sin()), -1)
+
+    assert {"E-19", "F"} <= met(report_on(Stock(Layer(table)), x=HIDDEN))
+
+
+@pytest.mark.fact("6.8", "E-16")
+def test_a_rotation_over_half_heads_below_a_stick_is_refused() -> None:
+    def block(self: nn.Module, x: Tensor, rotation: Tensor) -> Tensor:
+        halves = x.unflatten(-1, (2, 2, 32))
+        return (halves.unsqueeze(-3) * rotation).sum(-2).flatten(-3)
+
+    report = report_on(Stock(Layer(block)), x=HIDDEN, rotation=torch.zeros(64, 1, 2, 2, 32))
+    assert [f for f in report.failures if f.kind == "layout"]
+
+
+# --- block borders and 16-bit values
 @pytest.mark.fact("6.8", "E-18")
 def test_a_block_that_ends_with_a_norm_is_predicted() -> None:
     post_norm = Layer(lambda self, x: self.norm(x + self.up(x)), norm=nn.LayerNorm(128), up=nn.Linear(128, 128))
@@ -201,17 +249,39 @@ def test_a_residual_beyond_fp16_is_finite_in_bf16(use: Any, run: Callable[..., A
     assert run(lambda t: t + t, x.bfloat16()).eq(119808.0).all()
 
 
-# --- tables and heads
-@pytest.mark.fact("6.8", "E-24")
-def test_a_language_head_with_a_large_prime_in_its_sticks_is_refused() -> None:
-    with torch.device("meta"):
-        head = nn.Linear(2048, 151936, bias=False)
-        model = Stock(Layer(lambda self, x: self.head(x), head=head))
-    assert "E-24" in met(report_on(model, x=torch.zeros(1, 64, 2048)))
+# --- what only values decide: stored with the code as possible, not predicted
+def possible(function: Callable[..., Any], *host: Tensor) -> set[str]:
+    """Errata that the values given to a compiled function can trigger, as its audit says."""
+    torch.compile(function, fullgraph=True, dynamic=False)(*(t.half().to("spyre") for t in host))
+    return {e["id"] for kernel in runtime.AUDITS[-1]["kernels"] for e in kernel["errata"] if e["applies"]}
 
 
-@pytest.mark.fact("6.8", "E-71")
-def test_a_token_type_table_of_one_row_is_refused() -> None:
-    table = nn.Embedding(1, 128)
-    model = Stock(Layer(lambda self, ids: self.types(ids), types=table))
-    assert "E-71" in met(report_on(model, ids=torch.zeros(2, 64, dtype=torch.long)))
+@pytest.mark.fact("6.8", "E-01", "E-21")
+def test_an_additive_mask_can_leak_and_lose_rows(use: Any) -> None:
+    q = torch.zeros(1, 1, 64, 64)
+    assert {"E-01", "E-21"} <= possible(lambda q, m: F.scaled_dot_product_attention(q, q, q, m), q, q)
+    torch._dynamo.reset()
+    assert not {"E-01", "E-21"} & possible(lambda q: F.scaled_dot_product_attention(q, q, q), q)
+
+
+@pytest.mark.fact("6.8", "E-14")
+def test_a_fused_layer_norm_can_give_nan_and_an_unfused_one_in_float32_not(use: Any) -> None:
+    def unfused(x: Tensor) -> Tensor:
+        wide = x.float()
+        centred = wide - wide.mean(-1, keepdim=True)
+        return (centred * torch.rsqrt((centred * centred).mean(-1, keepdim=True) + 1e-5)).half()
+
+    assert "E-14" in possible(lambda x: F.layer_norm(x, (128,)), HIDDEN)
+    torch._dynamo.reset()
+    assert "E-14" not in possible(unfused, HIDDEN)
+
+
+@pytest.mark.fact("6.8", "E-02")
+def test_an_rms_norm_drifts_by_its_16_bit_sums(use: Any, run: Callable[..., Any]) -> None:
+    x = torch.randn(128, 4096, generator=torch.Generator().manual_seed(8)).half()
+    errors = []
+    for overrides in ({}, {"errata.E-02": None}):
+        use("profile-2026-08", overrides)
+        mean = run(lambda t: (t * t).mean(-1), x)
+        errors.append((mean / (x.float() ** 2).mean(-1) - 1).abs().mean().item())
+    assert errors[0] > 1.2 * errors[1]
