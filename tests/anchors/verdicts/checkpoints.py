@@ -73,5 +73,5 @@ CHECKPOINTS = (
     Checkpoint("Linq-Embed-Mistral", _MISTRAL, families.decoder, 1, left=True),
     Checkpoint("SFR-Embedding-Mistral", _MISTRAL, families.decoder, 1, left=True),
     Checkpoint("embeddinggemma-300m", _GEMMA, families.gemma, 6, dtype=torch.bfloat16),
-    Checkpoint("gte-Qwen2-1.5B-instruct", _QWEN2, families.decoder, 28, left=True, passes=False),
+    Checkpoint("gte-Qwen2-1.5B-instruct", _QWEN2, families.decoder, 6, left=True, passes=False),
 )
