@@ -7,6 +7,7 @@ where facts 3.5 says so. What computes goes through the defect rules, `sim_backe
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -54,6 +55,7 @@ _WHOLE = (
 )
 # Operations whose result torch allocates before the device is asked: whole, they are seen before that (E-59).
 _PROMOTING = ("add.Tensor", "sub.Tensor", "mul.Tensor", "div.Tensor", "pow.Tensor_Scalar")
+_PARTS = ("aten.slice.", "aten.select.", "aten.narrow.", "aten.split.", "aten.chunk.")
 _ATTENTION = "_scaled_dot_product_fused_attention_overrideable"
 
 
@@ -216,6 +218,9 @@ def _fall_back(row: _Row, func: OpOverload, args: tuple[Any, ...], kwargs: dict[
 
 
 def _refuse(row: _Row, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    empty = row.user_op.startswith(_PARTS) and any(not t.numel() for t in _tensors(args))
+    if empty and _device is not None and _device.profile.has("E-57"):
+        signal.raise_signal(signal.SIGSEGV)
     raise NotImplementedError(f"Could not run '{aten_name(row.user_op)}' with arguments from the 'spyre' backend.")
 
 

@@ -35,7 +35,7 @@ def int32_to_the_device_in_spring() -> Pair:
     published={p: Raises("RuntimeError", "Expected all tensors to be on the same device, but found") for p in ALWAYS},
 )
 def operands_on_two_devices() -> Pair:
-    return there(normal(64, 64)) @ normal(64, 64).half(), normal(64, 64)
+    return there(normal(64, 64)) + normal(64, 64).half(), normal(64, 64)
 
 
 @stimulus(
