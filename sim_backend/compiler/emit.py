@@ -255,12 +255,13 @@ class Emitter(DefaultHandler):
         """Bounds are the CPU's business: an index out of range raises IndexError there."""
 
     # --- everything else
-    def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Value:
+    def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         values = [a if isinstance(a, Value) else self.constant(a, _scalar_dtype(a)) for a in args]
         dtype = _result_dtype(name, values)
         if not self._legal(name, values, dtype):
             self.kernel.unimplemented.append(name)
-            return Value(str(values[0]), dtype)
+            stand_in = Value(str(values[0]), dtype)
+            return (stand_in, stand_in) if name == "frexp" else stand_in
         text = self._source(name, values, dtype)
         rounds = dtype in HALF and name not in EXACT and name not in DL16_SOURCES
         constant, index = all(v.constant for v in values), all(v.constant or v.address for v in values)

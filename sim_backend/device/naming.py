@@ -16,6 +16,7 @@ from torch._ops import OpOverload, OpOverloadPacket
 _KNOWN = {
     "aten.mean.out": "aten.mean.dim",
     "aten.sum.IntList_out": "aten.sum.dim_IntList",
+    "aten.div.out_mode": "aten.div.Tensor_mode",
     "aten.any.all_out": "aten.any.default",
     "aten.all.all_out": "aten.all.default",
     "aten.arange.start_out": "aten.arange.default",

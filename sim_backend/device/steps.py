@@ -52,6 +52,8 @@ class Arithmetic:
 
     def sum(self, value: Tensor, dims: Sequence[int] | None, keepdim: bool) -> Tensor:
         """The sum over `dims` (None or empty: all), in the order of the accumulation policy."""
+        if not value.dim():
+            return value.clone()
         reduced = sorted({d % value.dim() for d in dims} if dims else range(value.dim()))
         kept = [d for d in range(value.dim()) if d not in reduced]
         total = self.total(value.permute(*kept, *reduced), len(reduced))

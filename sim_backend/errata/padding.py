@@ -37,6 +37,8 @@ def all_nan(
 
 def _padded_exponentials(profile: Profile, call: Call) -> str | None:
     x, dims = call.operands[0], call.args[1] if len(call.args) > 1 else None
+    if not x.shape:
+        return None
     along_stick = not dims or any(int(d) % len(x.shape) == len(x.shape) - 1 for d in dims)
     if EXPONENTIALS not in call.context or not along_stick or not x.is_half:
         return None

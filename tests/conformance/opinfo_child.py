@@ -125,7 +125,7 @@ def judge(error: BaseException) -> tuple[str, str]:
     inner = getattr(error, "inner_exception", None) or error
     text = f"{type(inner).__name__}: {inner}".splitlines()[0][:160]
     documented = isinstance(inner, DOCUMENTED) or any(t in str(inner) for t in DOCUMENTED_TEXTS)
-    break_in_graph = isinstance(inner, torch._dynamo.exc.Unsupported)
+    break_in_graph = isinstance(inner, torch._dynamo.exc.TorchDynamoException)  # Dynamo's own, on any device
     return ("raises" if documented or break_in_graph else "fault"), text
 
 

@@ -214,3 +214,16 @@ def test_an_input_written_in_place_is_written(use: Any) -> None:
 def test_a_rounding_follows_every_operation(use: Any, run: Callable[..., Any]) -> None:
     ones = torch.ones(1, 64).half()
     assert (run(lambda a: (a + 2.0**-12) - a, ones) == 0).all()
+
+
+@pytest.mark.fact("3.3")
+def test_an_unimplemented_operation_with_two_results_raises_at_the_call(use: Any, run: Callable[..., Any]) -> None:
+    with (
+        pytest.warns(UserWarning, match="unimplemented frexp"),
+        pytest.raises(RuntimeError, match="unimplemented operation frexp"),
+    ):
+        run(lambda a: torch.frexp(a)[0], A)
+
+
+def test_the_log_of_a_sum_over_one_value_compiles(use: Any, run: Callable[..., Any]) -> None:
+    torch.testing.assert_close(run(lambda a: torch.logsumexp(a, 0), A[0, 0]), A[0, 0].float(), atol=0.02, rtol=0.01)

@@ -234,3 +234,11 @@ def test_inference_mode_works() -> None:
     layer = torch.nn.Linear(8, 2).half().to("spyre")
     with torch.inference_mode():
         assert layer(x).shape == (4, 2)
+
+
+@pytest.mark.fact("3.2")
+def test_reductions_of_one_value_and_rounded_quotients_are_no_fault_of_ours() -> None:
+    one = torch.tensor(2.0, dtype=torch.float16).to("spyre")
+    assert one.sum().item() == one.mean().item() == 2.0
+    with pytest.raises(NotImplementedError, match="aten::div.Tensor_mode"):
+        torch.div(one, one, rounding_mode="floor")

@@ -42,6 +42,7 @@ SPRING = """
 sim_backend.use_profile("profile-2026-04")
 base = torch.zeros(4, 64, dtype=torch.float16).to("spyre")
 torch.as_strided(base, (64,), (1,), 128).copy_(torch.ones(64, dtype=torch.float16))
+rows = torch.as_strided(base, (2, 64), (64, 1), 64)
 x = torch.arange(8, dtype=torch.float16).to("spyre")
 print(json.dumps({
     "crashes": crashes,
@@ -49,7 +50,7 @@ print(json.dumps({
     "relu of a view": torch.relu(torch.as_strided(x, (4,), (1,), 4)).cpu().tolist(),
     "add_ into a view": torch.as_strided(x, (4,), (1,), 4).add_(1.0).cpu().tolist(),
     "copy on the device": text_of(lambda: base.copy_(base * 1.0)),
-    "onto itself": text_of(lambda: torch.as_strided(base, (2, 64), (64, 1), 64).copy_(torch.as_strided(base, (2, 64), (64, 1), 64))),
+    "onto itself": text_of(lambda: rows.copy_(rows)),
     "host cast": text_of(lambda: torch.ones(2).to("spyre", torch.float16)),
     "device cast": text_of(lambda: torch.ones(2).to("spyre").half()),
     "int32": text_of(lambda: torch.ones(2, dtype=torch.int32).to("spyre")),
@@ -60,7 +61,8 @@ print(json.dumps({
 
 BETWEEN = """
 sim_backend.use_profile("profile-2026-04", {
-    "copies.on_device": "compiled", "copies.casts": True, "ops": {"aten._to_copy": "H / N", "aten.clone": "N"}, "errata.E-31": None})
+    "copies.on_device": "compiled", "copies.casts": True, "errata.E-31": None,
+    "ops": {"aten._to_copy": "H / N", "aten.clone": "N"}})
 x = half(4, 64)
 rows = x.to("spyre")
 first, second = (torch.as_strided(rows, (2, 64), (64, 1), 128 * i).clone() for i in range(2))
