@@ -14,11 +14,14 @@ import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+from sim_backend.errata.catalogue import load_catalogue
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "simulator-fidelity.md"
@@ -71,11 +74,8 @@ def by_fact(tests: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str, dict[str,
 
 
 def catalogue() -> dict[str, dict[str, Any]]:
-    """Erratum -> its entry, of every catalogue file."""
-    entries: dict[str, dict[str, Any]] = {}
-    for path in sorted((ROOT / "sim_backend/errata/catalogue").glob("*.yaml")):
-        entries.update(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
-    return dict(sorted(entries.items()))
+    """Erratum -> its entry, as the simulator reads it."""
+    return {erratum: asdict(entry) for erratum, entry in load_catalogue().items()}
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:

@@ -23,7 +23,7 @@ def reduced_dims(call: Call) -> tuple[int, ...]:
     rank = len(call.operands[0].shape)
     named = call.args[1] if len(call.args) > 1 else call.kwargs.get("dim")
     dims = range(rank) if named is None or named == () or named == [] else named
-    return tuple(sorted(int(d) % rank for d in ([dims] if isinstance(dims, int) else dims)))
+    return tuple(sorted(int(d) % max(rank, 1) for d in ([dims] if isinstance(dims, int) else dims)))
 
 
 def reduces_everything(call: Call) -> bool:

@@ -159,8 +159,8 @@ def main() -> None:
     form, share, shares, samples = sys.argv[1], *map(int, sys.argv[2:5])
     # E-53 counts the compiled operations of a process, which is about this loop and not about an operation.
     sim_backend.use_profile(os.environ["SPYRE_SIM_PROFILE"], {"errata.E-53": None})
-    torch.manual_seed(0)
     for op in chosen(share, shares):
+        torch.manual_seed(0)  # whatever ran before
         print(json.dumps({"started": name_of(op)}), flush=True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
