@@ -18,7 +18,6 @@ from sim_backend.compiler.origins import source_line
 from sim_backend.compiler.registration import register
 from sim_backend.compiler.session import Origin, Refusal, Session
 from sim_backend.compiler.swap import compiling, config_patches
-from sim_backend.device.allow import allowed
 from sim_backend.profiles import Profile
 
 _RECORDING = {"force_disable_caches": True}
@@ -54,13 +53,12 @@ class _Recorder:
         self.digests.append(graph_digest(gm))
         self.operations += sum(n.op.startswith("call") for n in gm.graph.nodes)
         table = decomposition_table(self.session.profile)
-        with allowed():  # Inductor makes example tensors on the device; no user's call does
-            compile_fx(
-                copy.deepcopy(gm),
-                list(example_inputs),
-                config_patches={**config_patches(), **_RECORDING},
-                decompositions=table,
-            )
+        compile_fx(
+            copy.deepcopy(gm),
+            list(example_inputs),
+            config_patches={**config_patches(), **_RECORDING},
+            decompositions=table,
+        )
         return gm.forward
 
 

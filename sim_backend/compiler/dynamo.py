@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from sim_backend.device.allow import allowed
 from sim_backend.profiles import active
 
 _lock = threading.Lock()
@@ -47,7 +46,7 @@ def compile_graph(
 
     register()
     session = Session(active())
-    with compiling(session), allowed():  # Inductor makes and copies example tensors on the device; no user's call does
+    with compiling(session):
         compiled: Callable[..., Any] = compile_fx(
             gm,
             list(example_inputs),

@@ -10,6 +10,7 @@ import torch
 
 from sim_backend.compiler.evaluation import CUSTOM_OPS
 from sim_backend.compiler.session import Session, current_session, entered
+from sim_backend.device.allow import allowed
 
 # Inductor settings the device's compiler forces (facts 4.1).
 CONFIG: dict[str, Any] = {
@@ -48,9 +49,13 @@ def config_patches() -> dict[str, Any]:
 
 @contextlib.contextmanager
 def compiling(session: Session) -> Iterator[Session]:
-    """Inductor as the device's compiler: its lowerings, dtype rule and loop rules, for this block only."""
+    """Inductor as the device's compiler: its lowerings, dtype rule and loop rules, for this block only.
+
+    Inductor makes and copies example tensors on the device meanwhile: no user's call does, so nothing is refused.
+    """
     with contextlib.ExitStack() as stack:
         stack.enter_context(entered(session))
+        stack.enter_context(allowed())
         stack.enter_context(_lowerings())
         stack.enter_context(_custom_loop_ops())
         for owner, name, value in _attributes():
