@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from itertools import accumulate
 from typing import Any
 
@@ -88,11 +88,13 @@ def extreme(
     return values(x, dim, keepdim), indices(x, dim, keepdim)
 
 
-def fallbacks_of(profile: Profile) -> list[torch._ops.OpOverload]:
+@cache
+def fallbacks_of(profile: Profile) -> tuple[torch._ops.OpOverload, ...]:
     """The CPU fallbacks of the profile that upstream would decompose: the device's compiler keeps them whole."""
     from torch._inductor.decomposition import select_decomp_table
 
-    return [op for op in select_decomp_table() if isinstance(op, torch._ops.OpOverload) and _is_fallback(profile, op)]
+    overloads = (op for op in select_decomp_table() if isinstance(op, torch._ops.OpOverload))
+    return tuple(op for op in overloads if _is_fallback(profile, op))
 
 
 def _is_fallback(profile: Profile, op: torch._ops.OpOverload) -> bool:
