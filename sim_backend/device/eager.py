@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch._ops import OpOverload
 
-from sim_backend.device import refused, steps
+from sim_backend.device import ext, refused, steps
 from sim_backend.device.allow import is_allowed
 from sim_backend.device.clock import charge, charge_host
 from sim_backend.device.compute import compute, shape_of
@@ -112,6 +112,7 @@ def install(profile: Any, apply: Apply | None) -> None:
     global _device
     _device = _Device(profile, apply)
     steps.install(profile)
+    ext.set_prefix_copy(_copy_prefix if profile.has("E-34") else None)
     if _libraries:
         return
     everything = torch.library.Library("_", "IMPL")
@@ -119,8 +120,6 @@ def install(profile: Any, apply: Apply | None) -> None:
     whole = torch.library.Library("aten", "IMPL", "PrivateUse1")
     for name in (*_WHOLE, *(_PROMOTING if profile.has("E-59") else ())):
         _register_whole(whole, name)
-    if profile.has("E-34"):
-        whole.impl("copy_", _copy)
     if profile.has("E-69"):
         whole.impl("copy_", _copy_rows)
     whole.impl(_ATTENTION, _attention)
@@ -152,11 +151,9 @@ def dispatch(func: OpOverload, *args: Any, **kwargs: Any) -> Any:
     return _device.apply(row.user_op, args, kwargs, run, cell == "F")
 
 
-def _copy(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
-    """`copy_` to the device; a slice may be written too far (E-34)."""
-    if is_allowed() or not writes.write_prefix(active(), source, target):
-        torch.ops.aten._copy_from(source, target, non_blocking)
-    return target
+def _copy_prefix(source: torch.Tensor, target: torch.Tensor) -> bool:
+    """Asked before the prefix of a larger storage is copied on the device: True if it was written too far (E-34)."""
+    return not is_allowed() and writes.write_prefix(active(), source, target)
 
 
 def _copy_rows(target: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
