@@ -12,14 +12,10 @@
 #include <cmath>
 #include <limits>
 
+#include "clones.h"
 #include "tensors.h"
 
-// As in spans.cpp: the loader picks the AVX2 clone of a loop. A body is a template, which a clone cannot be.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define DL16_CLONES __attribute__((target_clones("avx2", "default")))
-#else
-#define DL16_CLONES
-#endif
+// A body is a template, which a clone cannot be.
 #define DL16_BODY inline __attribute__((always_inline))
 
 namespace dl16 {
