@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sim_backend.errata.catalogue import load_catalogue
+from sim_backend.errata.catalogue import IDS, load_catalogue
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "simulator-fidelity.md"
@@ -31,7 +31,7 @@ MET_BY_EMBEDDINGS = (
     "E-01", "E-02", "E-08", "E-14", "E-15", "E-16", "E-18", "E-19", "E-20", "E-21", "E-22", "E-24", "E-25", "E-51",
     "E-52", "E-61", "E-65", "E-67", "E-68", "E-71",
 )  # fmt: skip
-ALL_ERRATA = tuple(f"E-{n:02d}" for n in range(1, 74) if n != 62)  # the facts page leaves E-62 out
+ALL_ERRATA = tuple(sorted(IDS))
 HEAD = """# Fidelity of the simulated Spyre
 
 What the simulator shows of the device, fact by fact. "Facts" are the project's reading of public sources: nobody here
