@@ -48,8 +48,4 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("sum_rows", &dl16::sum_rows);
   m.def("softmax_rows", &dl16::softmax_rows);
   m.def("norm_rows", &dl16::norm_rows);
-  m.def("add", [](const at::Tensor& a, const at::Tensor& b) { return dl16::binary_rounded(dl16::Binary::add, a, b); });
-  m.def("sub", [](const at::Tensor& a, const at::Tensor& b) { return dl16::binary_rounded(dl16::Binary::sub, a, b); });
-  m.def("mul", [](const at::Tensor& a, const at::Tensor& b) { return dl16::binary_rounded(dl16::Binary::mul, a, b); });
-  m.def("div", [](const at::Tensor& a, const at::Tensor& b) { return dl16::binary_rounded(dl16::Binary::div, a, b); });
 }

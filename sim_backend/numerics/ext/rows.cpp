@@ -1,19 +1,14 @@
 #include "rows.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/ops/add.h>
-#include <ATen/ops/div.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/mul.h>
-#include <ATen/ops/sub.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "clones.h"
-#include "tensors.h"
 
 // A body is a template, which a clone cannot be.
 #define DL16_BODY inline __attribute__((always_inline))
@@ -106,15 +101,6 @@ DL16_BODY void norm_body(const float* in, const Norm& norm, float* out, int64_t 
   }
 }
 
-// ---- pointwise with one rounding; `step` is 0 where one value of b serves the whole span
-template <Rounding R>
-DL16_BODY void binary_body(Binary op, const float* a, const float* b, int64_t step, float* out, int64_t n) {
-  if (op == Binary::add) for (int64_t i = 0; i < n; i++) out[i] = round<R>(a[i] + b[i * step]);
-  if (op == Binary::sub) for (int64_t i = 0; i < n; i++) out[i] = round<R>(a[i] - b[i * step]);
-  if (op == Binary::mul) for (int64_t i = 0; i < n; i++) out[i] = round<R>(a[i] * b[i * step]);
-  if (op == Binary::div) for (int64_t i = 0; i < n; i++) out[i] = round<R>(a[i] / b[i * step]);
-}
-
 #define BY_ROUNDING(NAME, R)                                                                                           \
   DL16_CLONES void sum_##NAME(const float* in, float* out, int64_t rows, int64_t k, int64_t chunk) {                   \
     sum_body<Rounding::R>(in, out, rows, k, chunk);                                                                    \
@@ -124,10 +110,6 @@ DL16_BODY void binary_body(Binary op, const float* a, const float* b, int64_t st
   }                                                                                                                    \
   DL16_CLONES void norm_##NAME(const float* in, const Norm& norm, float* out, int64_t rows, int64_t k, int64_t c) {    \
     norm_body<Rounding::R>(in, norm, out, rows, k, c);                                                                 \
-  }                                                                                                                    \
-  DL16_CLONES void binary_##NAME(Binary op, const float* a, const float* b, int64_t step, float* out, int64_t n) {     \
-    if (step == 0) binary_body<Rounding::R>(op, a, b, 0, out, n);                                                      \
-    else binary_body<Rounding::R>(op, a, b, 1, out, n);                                                                \
   }
 BY_ROUNDING(truncate, truncate)
 BY_ROUNDING(up, nearest_up)
@@ -137,7 +119,6 @@ BY_ROUNDING(even, nearest_even)
 constexpr decltype(&sum_up) kSum[3] = {sum_truncate, sum_up, sum_even};
 constexpr decltype(&softmax_up) kSoftmax[3] = {softmax_truncate, softmax_up, softmax_even};
 constexpr decltype(&norm_up) kNorm[3] = {norm_truncate, norm_up, norm_even};
-constexpr decltype(&binary_up) kBinary[3] = {binary_truncate, binary_up, binary_even};
 
 int policy() { return static_cast<int>(op_rounding()); }
 
@@ -155,22 +136,6 @@ void expect_rows(const at::Tensor& rows, int64_t chunk) {
 void over_rows(int64_t rows, int64_t k, const std::function<void(int64_t, int64_t)>& run) {
   if (rows * k <= kGrain) return run(0, rows);
   at::parallel_for(0, rows, std::max<int64_t>(1, kGrain / k), run);
-}
-
-// The whole of b is one row that repeats: strides 0, then dense.
-bool repeats_one_row(const at::Tensor& b) {
-  for (int64_t d = 0; d + 1 < b.dim(); d++) if (b.size(d) > 1 && b.stride(d) != 0) return false;
-  return b.dim() > 0 && (b.stride(-1) == 1 || b.size(-1) == 1);
-}
-
-// Every row of b is one value.
-bool constant_along_rows(const at::Tensor& b) { return b.dim() > 0 && b.stride(-1) == 0; }
-
-at::Tensor plain(Binary op, const at::Tensor& a, const at::Tensor& b) {
-  auto out = op == Binary::add ? at::add(a, b) : op == Binary::sub ? at::sub(a, b)
-           : op == Binary::mul ? at::mul(a, b) : at::div(a, b);
-  round_into(out, out);
-  return out;
 }
 
 }  // namespace
@@ -228,25 +193,6 @@ at::Tensor norm_rows(const at::Tensor& rows, const std::optional<at::Tensor>& we
   const auto run = kNorm[policy()];
   over_rows(n, k, [&](int64_t begin, int64_t end) {
     run(source + begin * k, norm, target + begin * k, end - begin, k, chunk);
-  });
-  return out;
-}
-
-at::Tensor binary_rounded(Binary op, const at::Tensor& a, const at::Tensor& b) {
-  const bool floats = a.scalar_type() == at::kFloat && b.scalar_type() == at::kFloat;
-  if (!floats || !a.is_contiguous() || a.dim() == 0 || (b.dim() > 0 && a.sizes() != b.sizes())) return plain(op, a, b);
-  const bool dense = b.is_contiguous() && b.dim() > 0, single = b.dim() == 0;
-  const bool row = !dense && !single && repeats_one_row(b), column = !dense && !single && !row && constant_along_rows(b);
-  if (!(dense || single || row || column)) return plain(op, a, b);
-  const auto values = column ? b.select(-1, 0).contiguous() : b;
-  auto out = at::empty_like(a);
-  const auto *first = a.const_data_ptr<float>(), *second = values.const_data_ptr<float>();
-  auto* target = out.data_ptr<float>();
-  const auto run = kBinary[policy()];
-  const int64_t k = dense || single ? 1 : std::max<int64_t>(a.size(-1), 1), n = a.numel() / k;
-  over_rows(n, k, [&](int64_t begin, int64_t end) {
-    if (dense || single) return run(op, first + begin, second + (dense ? begin : 0), dense, target + begin, end - begin);
-    for (int64_t r = begin; r < end; r++) run(op, first + r * k, second + (column ? r : 0), row, target + r * k, k);
   });
   return out;
 }

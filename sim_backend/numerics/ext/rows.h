@@ -8,13 +8,10 @@
 
 namespace dl16 {
 
-enum class Binary : int { add = 0, sub = 1, mul = 2, div = 3 };
-
 at::Tensor map_tensor(const at::Tensor& x, const at::Tensor& table);  // table[code of x]; float32, 65536 entries
 at::Tensor sum_rows(const at::Tensor& rows, int64_t chunk);           // (n, k) -> (n); chunk 0: element by element
 at::Tensor softmax_rows(const at::Tensor& rows, const at::Tensor& exponentials, int64_t chunk);
 at::Tensor norm_rows(const at::Tensor& rows, const std::optional<at::Tensor>& weight,
                      const std::optional<at::Tensor>& bias, double eps, int64_t chunk, bool clamped);
-at::Tensor binary_rounded(Binary op, const at::Tensor& a, const at::Tensor& b);  // equal sizes, or b 0-dim
 
 }  // namespace dl16

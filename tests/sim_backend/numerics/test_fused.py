@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sim_backend import numerics
-from sim_backend.numerics import Rounding, _ext, fused, round_dl16
+from sim_backend.numerics import Rounding, fused, round_dl16
 from sim_backend.numerics.sums import chunked_sum, exact_sum, serial_sum
 from sim_backend.numerics.unary import unary
 
@@ -118,26 +118,5 @@ def test_a_row_of_nearly_one_value_can_have_a_negative_variance() -> None:
     rows[:, ::2] = round_dl16(rows[:, ::2] * 1.004)
     spoiled = fused.layer_norm(rows, None, None, 1e-5, "chunked", 64).isnan().any(-1)
     assert spoiled.any()
+    assert fused.layer_norm(rows, None, None, 1e-5, "chunked", 64, clamped=True).isfinite().all()
     assert fused.layer_norm(values(99, 64), None, None, 1e-5, "chunked", 64).isfinite().all()
-
-
-def second_operands() -> dict[str, Tensor]:
-    row, column = values(48), values(40, 1)
-    return {
-        "dense": values(40, 48, scale=0.3),
-        "one row": row.expand(40, 48),
-        "one column": column.expand(40, 48),
-        "a scalar": torch.tensor(0.1005859375),
-        "another shape": row,
-        "a transposed view": values(48, 40).t(),
-    }
-
-
-@pytest.mark.parametrize("kind", second_operands())
-@pytest.mark.parametrize("operation", ["add", "sub", "mul", "div"])
-def test_pointwise_with_rounding_has_the_bits_of_both_steps(operation: str, kind: str, rounding: Rounding) -> None:
-    a, b = values(40, 48), second_operands()[kind]
-    expected = round_dl16(getattr(torch, operation)(a, b))
-    assert same(getattr(_ext(), operation)(a, b), expected)
-    if b.dim() == 2:
-        assert same(getattr(_ext(), operation)(a.t(), b.t()), expected.t())
