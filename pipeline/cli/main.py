@@ -13,6 +13,7 @@ GROUPS = (
     "check",
     "coverage",
     "db",
+    "ops",
     "profile",
     "requests",
     "review",
