@@ -193,7 +193,10 @@ class TrajectoryStore(Protocol):
 
 @dataclass(frozen=True)
 class DraftContext:
-    """What a drafter may use. `rejected` maps digests that were refused to the reason; they are never drafted again."""
+    """What a drafter may use. `rejected` maps digests that were refused to the reason; they are never drafted again.
+
+    Where `capture` is None, `no_capture` says why and what to do.
+    """
 
     family: str
     profile: str
@@ -201,6 +204,7 @@ class DraftContext:
     rejected: dict[str, str] = field(default_factory=dict)
     hidden_patterns: frozenset[str] = frozenset()
     capture: SandboxRunner | None = None
+    no_capture: str = ""
     test: CandidateTester | None = None
     record: TrajectoryStore | None = None
     budget: Any = None

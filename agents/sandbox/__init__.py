@@ -2,6 +2,14 @@
 
 from .errors import SandboxUnavailable
 from .limits import KilledBy, Limits, OutFile, SandboxResult
-from .run import run_in_sandbox
+from .run import ask_before_running, run_in_sandbox
 
-__all__ = ["KilledBy", "Limits", "OutFile", "SandboxResult", "SandboxUnavailable", "run_in_sandbox"]
+__all__ = [
+    "KilledBy",
+    "Limits",
+    "OutFile",
+    "SandboxResult",
+    "SandboxUnavailable",
+    "ask_before_running",
+    "run_in_sandbox",
+]

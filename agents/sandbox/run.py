@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -35,6 +35,25 @@ DRAIN_S = 5.0
 HEAD_MAX = 64 * 1024
 
 
+Permission = Callable[[], str | None]
+_permissions: list[Permission] = []
+
+
+def ask_before_running(permission: Permission) -> None:
+    """From now on every run in this process first asks: a text is why nothing may run here, None lets it go on.
+
+    A worker's stages ask what the self-test at the worker's start found.
+    """
+    _permissions.append(permission)
+
+
+def _require_permission() -> None:
+    for permission in _permissions:
+        if (refusal := permission()) is not None:
+            reason, _, remedy = refusal.partition(". Remedy: ")
+            raise SandboxUnavailable(reason, remedy or OTHERWISE)
+
+
 def run_in_sandbox(
     argv_or_script: Sequence[str] | str,
     *,
@@ -52,6 +71,7 @@ def run_in_sandbox(
     folders shown below /opt/tools (both on the Python path). Raises SandboxUnavailable (nothing has run), ValueError
     for a file name that is not plain.
     """
+    _require_permission()
     limits = limits or Limits()
     inputs = dict(files_in or {})
     argv = _argv(argv_or_script, inputs)

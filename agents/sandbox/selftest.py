@@ -80,7 +80,7 @@ TRIALS = (
         lambda r: r.killed_by is KilledBy.OUTPUT,
     ),
     Trial(
-        "links, pipes and large files do not leave",
+        "links, folders and large files do not leave",
         "import os\nos.symlink('/etc/passwd', 'a')\nopen('b', 'w').close()\nos.link('b', 'c')\nos.mkdir('d')\n"
         "open('e', 'w').write('1' * 11)\nopen('f', 'w').write('ok')",
         Limits(wall_s=10),
@@ -131,8 +131,16 @@ def run_probes(hidden: Iterable[Path] = ()) -> list[Check]:
     if "answer.json" not in result.files:
         return [Check("the probes ran", False, f"{result.killed_by or result.exit}: {result.stderr[-500:]}")]
     answers = json.loads(result.files["answer.json"])
-    up = Check("a sandbox can be set up", True, f"memory limit in force: {result.memory_limit}")
+    up = Check("a sandbox can be set up", True, f"{result.seconds:.1f} s; {MEMORY_SAID}{result.memory_limit}")
     return [up, *(Check(str(name), passed is True, str(detail)) for name, passed, detail in answers)]
+
+
+MEMORY_SAID = "memory limit in force: "
+
+
+def memory_limit_of(checks: Iterable[Check]) -> str:
+    """The memory limit in force, as the first check says it; "" where no sandbox could be set up."""
+    return next((c.detail.partition(MEMORY_SAID)[2] for c in checks if MEMORY_SAID in c.detail), "")
 
 
 def _hidden(more: Iterable[Path]) -> list[str]:

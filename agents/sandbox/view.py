@@ -66,11 +66,22 @@ class Shown(NamedTuple):
 
 
 def readonly_view(packages: tuple[str, ...], tools: dict[str, Path]) -> list[Shown]:
-    """Everything of the host that is shown. `tools` maps names under `/opt/tools` to a file or folder each."""
+    """Everything of the host that is shown. `tools` maps names under `/opt/tools` to a file or folder each.
+
+    Raises ValueError for a tool that is, or holds, the home folder or the factory itself.
+    """
     system = [Shown(Path(path), path) for path in SYSTEM if Path(path).exists()]
     shown = [Shown(path, f"{PACKAGES}/{path.name}") for path in package_paths(packages)] if packages else []
-    helpers = [Shown(path.resolve(), f"{TOOLS}/{name}") for name, path in tools.items()]
+    helpers = [Shown(_harmless(path.resolve()), f"{TOOLS}/{name}") for name, path in tools.items()]
     return [*system, *_interpreter(), *shown, *helpers]
+
+
+def _harmless(path: Path) -> Path:
+    """`path` unless showing it would show home or repository. Raises ValueError."""
+    for kept in (Path.home(), Path(__file__).resolve().parents[2]):
+        if kept.is_relative_to(path):
+            raise ValueError(f"{path} would be shown in the sandbox with {kept} in it")
+    return path
 
 
 @lru_cache(maxsize=1)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
-import sys
 import time
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
 
 from pipeline.cli.output import one_sentence
 from pipeline.settings import Settings, get_settings
-from pipeline.work.stopping import StopFlag, Stopped
+from pipeline.work.stopping import StopFlag
 
 READY_S = 45.0
 
@@ -117,24 +115,19 @@ def announce(settings: Settings, supervisor: Supervisor, stop: StopFlag) -> None
         supervisor.keep_alive()
     typer.echo(f"Dashboard {dashboard_url(settings)}   first login: {login_link(settings)}")
     broker = "embedded" if settings.broker_url is None else "configured"
-    typer.echo(f"Broker {broker} · Sandbox {sandbox_state(stop)} · LLM {language_model_state(settings)}")
+    typer.echo(f"Broker {broker} · Sandbox {sandbox_state(settings, stop)} · LLM {language_model_state(settings)}")
 
 
-def sandbox_state(stop: StopFlag) -> str:
-    """What the sandbox's self-test says, run in a child; without a working one the rules drafter goes on."""
-    from pipeline.work.process import run_child
+def sandbox_state(settings: Settings, stop: StopFlag) -> str:
+    """What the self-test of the worker's start says; without a working sandbox the rules drafter goes on."""
+    from pipeline.work.sandbox_state import ANSWER_WITHIN_S, read_state, sandbox_refusal
 
-    code = "from pipeline.cli.main import main; main()"
-    argv = [sys.executable, "-c", code, "sandbox", "selftest", "--json"]
-    try:
-        done = run_child(argv, timeout_s=30, memory_mb=2_048, env=os.environ, tick=stop.raise_if_set, tick_s=0.2)
-        report = json.loads(done.stdout)
-    except ValueError:
-        return "unknown: its self-test gave no report"
-    except Stopped:
-        return "not tested"
-    failed = [check["name"] for check in report["checks"] if not check["passed"]]
-    return f"off, rules only ({failed[0]} failed)" if failed else f"ok ({len(report['checks'])} checks)"
+    began = time.monotonic()
+    while (state := read_state(settings.data_dir, 0)) is None and time.monotonic() - began < ANSWER_WITHIN_S:
+        if stop.wait(0.2):
+            return "not tested"
+    refusal = sandbox_refusal(settings.data_dir, 0)
+    return f"off, rules only: {refusal}" if refusal or state is None else f"ok ({state['checks']} checks)"
 
 
 def language_model_state(settings: Settings) -> str:

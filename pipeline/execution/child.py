@@ -11,11 +11,14 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from agents.sandbox import ask_before_running
 from agents.types import Failure, FailureKind
 from pipeline.errors import BadInput, CheckpointProblem, EnvironmentProblem
+from pipeline.work.sandbox_state import sandbox_refusal
 
 
 def run_inspect(spec: dict[str, Any]) -> dict[str, Any]:
@@ -90,9 +93,11 @@ def main() -> None:
     stage, spec_path, out_path = sys.argv[1:4]
     spec = json.loads(Path(spec_path).read_text())
     Path(spec["workdir"]).mkdir(parents=True, exist_ok=True)
-    partial = Path(out_path).with_suffix(".partial")
-    partial.write_text(json.dumps(run_stage(stage, spec)))
-    partial.rename(out_path)
+    if "data_dir" in spec:  # a worker's child: drafted code only where the worker's self-test passed
+        ask_before_running(cache(partial(sandbox_refusal, Path(spec["data_dir"]))))
+    unfinished = Path(out_path).with_suffix(".partial")
+    unfinished.write_text(json.dumps(run_stage(stage, spec)))
+    unfinished.rename(out_path)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from agents.drafters import draft_with
@@ -14,6 +15,7 @@ from pipeline.execution.subject import Subject
 from pipeline.inspection import inspect_checkpoint
 from pipeline.review.drafting import StoredBudget, StoredTrajectory
 from pipeline.settings import get_settings
+from pipeline.work.sandbox_state import sandbox_refusal
 
 
 def draft(subject: Subject, spec: dict[str, Any]) -> dict[str, Any]:
@@ -35,13 +37,16 @@ def draft(subject: Subject, spec: dict[str, Any]) -> dict[str, Any]:
 def draft_context(subject: Subject, spec: dict[str, Any], family: str) -> DraftContext:
     """What the drafters may use: sandbox capture, an oracle test with seeds of its own, trajectory store and budget."""
     settings = get_settings()
+    asks = settings.llm_model is not None and "data_dir" in spec  # a worker's stage that may run what a model writes
+    refusal = sandbox_refusal(Path(spec["data_dir"])) if asks else None
     return DraftContext(
         family=family,
         profile=subject.profile,
         dtype="float16",
         rejected=dict(spec.get("rejected") or {}),
         hidden_patterns=frozenset(spec.get("hidden_patterns") or ()),
-        capture=capture_validated,
+        capture=None if refusal else capture_validated,
+        no_capture=refusal or "",
         test=candidate_tester(subject),
         record=StoredTrajectory(spec.get("run_id"), settings.llm_model or "none"),
         budget=StoredBudget(settings.llm_daily_budget_usd, spec.get("run_id")),

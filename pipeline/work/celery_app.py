@@ -17,6 +17,7 @@ from pipeline.settings import get_settings
 from pipeline.work.broker import ALIAS, TRANSPORT, celery_settings, prepare_broker
 from pipeline.work.logs import configure_logging
 from pipeline.work.reaper import PR_SET_PDEATHSIG, prctl
+from pipeline.work.sandbox_state import begin_test
 
 TRANSPORT_ALIASES.setdefault(ALIAS, TRANSPORT)
 
@@ -28,6 +29,7 @@ app.add_defaults(lambda: celery_settings(get_settings()))
 def _before_worker(**_: Any) -> None:
     configure_logging()
     prepare_broker(get_settings())
+    begin_test(get_settings().data_dir)
 
 
 @worker_process_init.connect

@@ -92,9 +92,8 @@ class LlmDrafter:
                 "no budget ledger or no trajectory store: nothing is drafted that cannot be accounted for"
             )
         if context.capture is None:
-            raise SandboxUnavailable(
-                "no working sandbox: nothing a model writes is run; see `spyre-factory sandbox selftest`"
-            )
+            why = context.no_capture or "see `spyre-factory sandbox selftest`"
+            raise SandboxUnavailable(f"no working sandbox: nothing a model writes is run; {why}")
 
     def _draft_module(self, name: str, diagnoses: Sequence[Diagnosis], context: DraftContext) -> ModuleDraft:
         causes = tuple(d for d in diagnoses if d.no_patch is None and module_class_of(d) == name)

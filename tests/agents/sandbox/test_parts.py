@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from agents.sandbox import KilledBy, Limits, SandboxUnavailable, plan, run, view
+from agents.sandbox import KilledBy, Limits, SandboxUnavailable, init, plan, run, view
 from agents.sandbox.packages import NEVER, package_paths
 from agents.sandbox.remedies import OTHERWISE, remedy_for
 from agents.sandbox.seccomp import REFUSED, filter_program
@@ -137,3 +138,21 @@ def test_what_bubblewrap_says_leads_to_a_remedy(said: str, word: str) -> None:
 
 def test_an_unknown_message_leads_to_the_self_test() -> None:
     assert remedy_for("strange") == OTHERWISE
+
+
+@pytest.mark.parametrize("name", ["null", "zero", "full", "tty"])
+def test_a_device_does_not_leave(name: str) -> None:
+    """No one inside can make a device node; the reader would refuse it all the same."""
+    assert "not a plain file" in str(init.plain_file("/dev", name, 10))
+
+
+def test_a_named_pipe_does_not_leave_and_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert init.plain_file(str(tmp_path), "pipe", 10) == "not a plain file"
+
+
+def test_a_view_never_shows_a_folder_that_holds_the_factory(tmp_path: Path) -> None:
+    for folder in (REPOSITORY, REPOSITORY.parent, Path.home(), Path("/")):
+        with pytest.raises(ValueError, match="would be shown"):
+            view.readonly_view((), {"all": folder})
+    assert view.readonly_view((), {"own": tmp_path})
