@@ -32,7 +32,19 @@ _ROOT = Path(__file__).resolve().parent.parent
 _FLAGS = ("-O3", "-g0", "-DAT_PER_OPERATOR_HEADERS")
 _SHARED = ("numerics/ext/spans.cpp", "numerics/ext/tensors.cpp")
 _HEADERS = ("numerics/ext/clones.h", "numerics/ext/dl16.h", "numerics/ext/spans.h", "numerics/ext/tensors.h")
-_DEVICE = ("allocator", "callbacks", "clock", "compute", "copy", "guard", "hooks", "kernels", "module", "policy")
+_DEVICE = (
+    "allocator",
+    "callbacks",
+    "clock",
+    "compute",
+    "copy",
+    "formats",
+    "guard",
+    "hooks",
+    "kernels",
+    "module",
+    "policy",
+)
 
 
 class _Extension(NamedTuple):

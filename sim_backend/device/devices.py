@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,6 +22,8 @@ SECOND_DEVICE = (
     "only one Spyre device per process is supported"
 )
 ONE_DEVICE = "only one Spyre device per process is simulated"  # where E-66 is off
+FUNCTIONS = ("PF", "VF", "MOCK")  # the card itself, a virtual function of it, the driver without a card
+NO_ANSWER = "the virtual function of the Spyre card does not answer\n"
 IN_USE = "SPYRE_IN_USE"  # set to the process that uses the device, for the processes it starts
 
 _held: list[IO[str]] = []
@@ -28,13 +32,32 @@ _held: list[IO[str]] = []
 def count(profile: Any) -> int:
     """Cards this process sees: as many as SPYRE_DEVICES lists or AIU_WORLD_SIZE says, the fewer of both, else 1.
 
-    Raises RuntimeError if AIU_WORLD_SIZE is not a number of cards. 2025-11 always sees one.
+    FLEX_DEVICE changes no number: each card is one device, whatever it is used as. Raises RuntimeError if either of
+    the first two is none that the runtime knows. 2025-11 always sees one and asks nothing.
     """
     if profile.runtime["devices"] == "one":
         return 1
+    function()
     listed = [d for d in os.environ.get("SPYRE_DEVICES", "").split(",") if d.strip()]
     world = _number("AIU_WORLD_SIZE", len(listed) or 1, MOST_CARDS)
     return min(world, len(listed) or world)
+
+
+def function() -> str:
+    """What a card is used as: FLEX_DEVICE, one of `FUNCTIONS`, by default PF. Raises RuntimeError for another."""
+    named = os.environ.get("FLEX_DEVICE", "").strip() or FUNCTIONS[0]
+    if named not in FUNCTIONS:
+        raise RuntimeError(f"FLEX_DEVICE={named!r} is none of {', '.join(FUNCTIONS)}")
+    return named
+
+
+def meet_function(profile: Any) -> None:
+    """E-54: where the profile has the hang of virtual functions, the start of one does not return."""
+    hangs = profile.has("E-54") and profile.content["cut_date"] > profile.errata["E-54"]["page_fault_until"]
+    if hangs and function() == "VF":
+        sys.stderr.write(NO_ANSWER)
+        sys.stderr.flush()
+        threading.Event().wait()
 
 
 def chosen(profile: Any, pending: int | None) -> int:

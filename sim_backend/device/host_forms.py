@@ -51,14 +51,44 @@ def _redirect_storage_copies() -> None:
     plain = torch.UntypedStorage.copy_
 
     def copy_and_mark(self: torch.UntypedStorage, source: Any, *args: Any, **kwargs: Any) -> torch.UntypedStorage:
+        ends = (source.device.type, self.device.type)
+        if ends == ("spyre", "cpu"):
+            source = _host_form(source)
         plain(self, source, *args, **kwargs)
-        if self.device.type == "spyre" and source.device.type == "cpu":
-            from sim_backend.device import ext
-
-            ext.mark_host_bytes(torch.empty(0, dtype=torch.uint8, device=self.device).set_(self))
+        if ends == ("cpu", "spyre"):
+            _settle(self)
+        elif ends == ("spyre", "spyre"):
+            _whole(self, _dtype_of(source) or torch.uint8)
         return self
 
     torch.UntypedStorage.copy_ = copy_and_mark  # type: ignore[assignment]
+
+
+def _host_form(storage: torch.UntypedStorage) -> torch.UntypedStorage:
+    """The storage's values as the host keeps them. Bytes that no typed tensor has claimed stay as they are."""
+    dtype = _dtype_of(storage)
+    return storage if dtype is None else _whole(storage, dtype).cpu().untyped_storage()
+
+
+def _settle(storage: torch.UntypedStorage) -> None:
+    """Host bytes have come: they take the device's form now if their dtype is known, else when it is."""
+    from sim_backend.device import ext
+
+    ext.mark_host_bytes(_whole(storage, torch.uint8))
+    if (dtype := _dtype_of(storage)) is not None:
+        _whole(storage, dtype)
+
+
+def _dtype_of(storage: torch.UntypedStorage) -> torch.dtype | None:
+    """What the memory was allocated for, or first used as; None if it was bytes so far."""
+    from sim_backend.device import ext
+
+    dtype: torch.dtype | None = ext.dtype_of_memory(_whole(storage, torch.uint8))
+    return dtype
+
+
+def _whole(storage: torch.UntypedStorage, dtype: torch.dtype) -> torch.Tensor:
+    return torch.empty(0, dtype=dtype, device=storage.device).set_(storage)
 
 
 def _is_fake(t: torch.Tensor) -> bool:

@@ -46,7 +46,10 @@ def install() -> None:
 
 
 def _held(tensor: torch.Tensor, layout: SpyreTensorLayout) -> torch.Tensor:
+    from sim_backend.device import ext
+
     setattr(tensor, _HELD, layout)
+    ext.recount(tensor, layout.device_bytes)
     return tensor
 
 

@@ -73,16 +73,23 @@ def _start() -> None:
     if install_compiler is not None:
         install_compiler()
     devices.claim(profile, card)
+    devices.meet_function(profile)
 
 
 def _apply_policies(ext: Any, profile: Any) -> None:
     import torch
 
+    from sim_backend.layouts import element_sizes
+    from sim_backend.layouts import of_2025 as layouts_of_2025
+
     refused = [(getattr(torch, name), message) for name, message in profile.h2d_refused.items()]
     h2d, d2h, results = (Rounding[n.upper()] for n in (profile.h2d_rounding, profile.d2h_rounding, profile.op_rounding))
-    ext.set_policy(h2d, d2h, Infinity[profile.h2d_infinity.upper()], refused)
+    ext.set_policy(h2d, d2h, Infinity[profile.h2d_infinity.upper()], refused, profile.refused_copy_aborts)
     ext.set_op_rounding(results)
     set_op_rounding(results)
+    old = profile.layouts == "of_2025"
+    sizes = layouts_of_2025.element_sizes() if old else element_sizes()
+    ext.set_formats(list(sizes.items()), single_partial_stick=old)
     ext.set_limits(profile.segments, profile.segment_bytes, profile.intermediate_bytes)
 
 

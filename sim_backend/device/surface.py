@@ -278,6 +278,7 @@ def get_diagnostic_report() -> dict[str, Any] | None:
     return {
         "profile": _profile().name,
         "device": current_device(),
+        "function": devices.function(),
         "initialized": started,
         "memory": memory_stats() if started else {},
         "fallbacks": fallback_counts(),

@@ -8,6 +8,7 @@ from sim_backend.layouts.current import (
     contiguous_strides,
     copy_loops,
     device_format,
+    element_sizes,
     elements_per_stick,
     is_held,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "contiguous_strides",
     "copy_loops",
     "device_format",
+    "element_sizes",
     "elements_per_stick",
     "is_held",
 ]

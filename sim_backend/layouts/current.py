@@ -62,6 +62,11 @@ def elements_per_stick(dtype: torch.dtype) -> int:
     return STICK_BYTES // _format(dtype).bytes
 
 
+def element_sizes() -> dict[torch.dtype, int]:
+    """Bytes of one element on the device, for every dtype it holds."""
+    return {dtype: form.bytes for dtype, form in _FORMATS.items()}
+
+
 def is_held(dtype: torch.dtype) -> bool:
     """True if the device has a format for `dtype`."""
     return dtype in _FORMATS

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from sim_backend.layouts.current import CopyLoop, contiguous_strides, elements_per_stick
+from sim_backend.layouts.current import element_sizes as current_sizes
 
 # Host dimensions in the order of the copy path's device dimensions, by rank; "s" counts sticks of the last one.
 _COPY_ORDER: dict[int, tuple[int | str, ...]] = {1: ("s",), 2: ("s", 0), 3: (1, "s", 0), 4: (0, "s", 1, 2)}
@@ -29,6 +30,11 @@ class OldTensorLayout:
         last = len(size) - 1
         device = (sticks_of(size[-1], dtype), *size[:-1], elements_per_stick(dtype))
         return cls(device, contiguous_strides(device), (last, *range(last), last))
+
+
+def element_sizes() -> dict[torch.dtype, int]:
+    """Bytes of one element on the device: as later, but for bool, which was an 8-bit integer (facts 1.6)."""
+    return {**current_sizes(), torch.bool: 1}
 
 
 def sticks_of(length: int, dtype: torch.dtype) -> int:

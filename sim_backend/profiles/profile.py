@@ -194,6 +194,11 @@ class Profile:
         return int(self.content["limits"]["rank"])
 
     @property
+    def layouts(self) -> str:
+        """Whose layouts count what a tensor takes: current | of_2025 (facts 2.1)."""
+        return str(self.content["limits"]["layouts"])
+
+    @property
     def cores(self) -> int:
         """Cores a program is divided over (SENCORES)."""
         return int(self.content["limits"]["cores"])
@@ -264,6 +269,11 @@ class Profile:
     def h2d_refused(self) -> dict[str, str]:
         """Names of dtypes whose host-to-device copy fails -> message."""
         return dict(self.content["copies"]["refused"])
+
+    @property
+    def refused_copy_aborts(self) -> bool:
+        """True: such a copy ends the process; False: it raises."""
+        return bool(self.content["copies"]["refusal"] == "abort")
 
 
 def _plain(value: Any) -> Any:

@@ -25,6 +25,8 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "numerics.reduction_accumulation": ("serial", "chunked", "fp32"),
     "numerics.layer_norm": ("exx2", "two_pass"),
     "limits.conversions": ("table", "removed"),
+    "limits.layouts": ("current", "of_2025"),
+    "copies.refusal": ("raise", "abort"),
 }
 _POWERS = ("mul", "native", "erratum", "unimplemented", "decompose", None)
 _DTYPE = r"(float16|bfloat16|float32|float8_e4m3fn|int64|int32|int16|int8|uint8|bool)"

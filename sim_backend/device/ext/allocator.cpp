@@ -6,6 +6,7 @@
 #include <cstring>
 #include <mutex>
 #include <numeric>
+#include <utility>
 
 #include "spyre.h"
 
@@ -65,6 +66,14 @@ Pool& pool() {
 
 thread_local bool intermediates = false;
 
+struct Request {
+  at::ScalarType dtype = at::ScalarType::Undefined;
+  int64_t bytes = 0;
+};
+thread_local Request expected;
+
+int64_t in_sticks(int64_t bytes) { return (bytes + kStick - 1) / kStick * kStick; }
+
 // An allocation may be a composite of chunks: the first segment that holds it whole, else what all have left.
 std::vector<int64_t> take(std::vector<int64_t>& free_bytes, int64_t bytes) {
   std::vector<int64_t> chunks(free_bytes.size(), 0);
@@ -97,16 +106,16 @@ void* host_memory(Pool& p, int64_t bytes) {
 }
 
 // nullptr when the device, or the host that plays it, has no room.
-Block* try_allocate(int64_t bytes) {
+Block* try_allocate(int64_t bytes, const Request& asked) {
   auto& p = pool();
   std::lock_guard<std::mutex> guard(p.lock);
   TORCH_CHECK(p.refusal.empty(), p.refusal);
-  auto* memory = has_room(p, bytes, intermediates) ? host_memory(p, bytes) : nullptr;
+  auto* memory = has_room(p, asked.bytes, intermediates) ? host_memory(p, bytes) : nullptr;
   if (memory == nullptr) return nullptr;
-  p.intermediate += intermediates ? bytes : 0;
-  p.bytes.increase(bytes);
+  p.intermediate += intermediates ? asked.bytes : 0;
+  p.bytes.increase(asked.bytes);
   p.blocks.increase(1);
-  return new Block{memory, bytes, take(p.free_bytes, bytes), intermediates, {0}, {false}};
+  return new Block{memory, bytes, asked.bytes, asked.dtype, take(p.free_bytes, asked.bytes), intermediates, {0}, {false}};
 }
 
 void release(void* context) {
@@ -115,8 +124,8 @@ void release(void* context) {
   auto& p = pool();
   {
     std::lock_guard<std::mutex> guard(p.lock);
-    p.intermediate -= block->intermediate ? block->bytes : 0;
-    p.bytes.decrease(block->bytes);
+    p.intermediate -= block->intermediate ? block->counted : 0;
+    p.bytes.decrease(block->counted);
     p.blocks.decrease(1);
     give_back(p.free_bytes, block->chunks);
     p.kept.put(block->bytes, block->memory);
@@ -138,16 +147,18 @@ struct SpyreAllocator final : c10::DeviceAllocator {
   c10::DataPtr allocate(size_t n) override {
     const c10::Device device(kSpyre, current_device());
     if (n == 0) return {nullptr, nullptr, &release, device};
-    const auto bytes = (static_cast<int64_t>(n) + kStick - 1) / kStick * kStick;
-    auto* block = bytes < 0 ? nullptr : try_allocate(bytes);
+    const auto bytes = in_sticks(static_cast<int64_t>(n));
+    const auto asked = std::exchange(expected, Request{});
+    const Request request{asked.dtype, asked.bytes > 0 ? asked.bytes : bytes};
+    auto* block = bytes < 0 ? nullptr : try_allocate(bytes, request);
     if (block == nullptr && bytes > 0) {
       count(&Pool::retries);
       collect_garbage();  // as the runtime does on pressure
       empty_cache();
-      block = try_allocate(bytes);
+      block = try_allocate(bytes, request);
     }
     if (block == nullptr) count(&Pool::failed);
-    TORCH_CHECK_WITH(OutOfMemoryError, block != nullptr, "Failed to allocate ", n, " bytes on Spyre device.");
+    TORCH_CHECK_WITH(OutOfMemoryError, block != nullptr, "Failed to allocate ", request.bytes, " bytes on Spyre device.");
     return {block->memory, block, &release, device};
   }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
@@ -199,10 +210,28 @@ REGISTER_ALLOCATOR(kSpyre, &the_allocator);
 
 c10::Allocator* allocator() { return &the_allocator; }
 
-Block* block_of(const at::Tensor& t) {
-  const auto& data = t.storage().data_ptr();
+Block* block_of(const c10::Storage& storage) {
+  const auto& data = storage.data_ptr();
   return data.get_deleter() == &release ? static_cast<Block*>(data.get_context()) : nullptr;
 }
+
+Block* block_of(const at::Tensor& t) { return block_of(t.storage()); }
+
+void recount(Block& block, int64_t device_bytes) {
+  auto& p = pool();
+  std::lock_guard<std::mutex> guard(p.lock);
+  const auto more = device_bytes - block.counted;
+  TORCH_CHECK_WITH(OutOfMemoryError, more <= left_in(p), "Failed to allocate ", device_bytes, " bytes on Spyre device.");
+  give_back(p.free_bytes, block.chunks);
+  block.chunks = take(p.free_bytes, device_bytes);
+  p.intermediate += block.intermediate ? more : 0;
+  if (more > 0) p.bytes.increase(more);
+  if (more < 0) p.bytes.decrease(-more);
+  block.counted = device_bytes;
+}
+
+Expected::Expected(at::ScalarType dtype, int64_t bytes) { expected = {dtype, bytes}; }
+Expected::~Expected() { expected = {}; }
 
 void set_limits(int64_t segments, int64_t segment_bytes, int64_t intermediate_bytes) {
   auto& p = pool();

@@ -76,8 +76,13 @@ void write_compute(const at::Tensor& target, const at::Tensor& value) {
 
 void settle_formats(const at::Tensor& t) {
   auto* block = block_of(t);
-  if (block == nullptr || t.scalar_type() == at::kByte || !block->host_bytes.exchange(false)) return;
+  if (block == nullptr || t.scalar_type() == at::kByte) return;
   const auto elements = static_cast<int64_t>(t.storage().nbytes() / t.itemsize());
+  if (block->dtype == at::ScalarType::Undefined) {
+    block->dtype = t.scalar_type();
+    recount(*block, device_bytes(elements, block->dtype));
+  }
+  if (!block->host_bytes.exchange(false)) return;
   const auto options = at::TensorOptions().dtype(t.scalar_type());
   const auto host = at::from_blob(block->memory, {elements}, options);
   if (is_dl16(t)) {

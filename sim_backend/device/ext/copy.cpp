@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 
@@ -25,10 +27,18 @@ bool same_format(at::ScalarType a, at::ScalarType b) {
   return a == b || (is_half(a) && is_half(b)) || both(a, b, at::kLong, at::kInt);
 }
 
+// What an exception that nobody catches looks like.
+[[noreturn]] void die_of(const char* exception, const std::string& what) {
+  std::fprintf(stderr, "terminate called after throwing an instance of '%s'\n  what():  %s\n", exception, what.c_str());
+  std::abort();
+}
+
 void check_accepted(at::ScalarType dtype) {
   check_dtype(dtype);
   const auto refused = policy().refused.find(dtype);
-  TORCH_CHECK(refused == policy().refused.end(), refused->second);
+  if (refused == policy().refused.end()) return;
+  if (policy().refusal_aborts) die_of("DtException", refused->second);
+  TORCH_CHECK(false, refused->second);
 }
 
 bool is_same_view(const at::Tensor& a, const at::Tensor& b) {

@@ -55,6 +55,10 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   bool isPinnedPtr(const void*) const override { return false; }
   c10::Allocator* getPinnedMemoryAllocator() const override { return c10::GetCPUAllocator(); }
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
+    const auto* block = block_of(storage);
+    const auto dtype = block == nullptr ? at::ScalarType::Undefined : block->dtype;
+    const auto fresh_bytes = dtype == at::ScalarType::Undefined ? 0 : device_bytes(static_cast<int64_t>(bytes / c10::elementSize(dtype)), dtype);
+    const Expected expected(dtype, fresh_bytes);
     auto fresh = allocator()->allocate(bytes);
     const auto kept = std::min(bytes, storage.nbytes());
     if (kept > 0) std::memcpy(fresh.get(), storage.data(), kept);

@@ -38,14 +38,18 @@ at::Tensor empty(c10::IntArrayRef size, std::optional<at::ScalarType> dtype, std
                  std::optional<at::Device> device, std::optional<bool> pin, std::optional<at::MemoryFormat> format) {
   check_layout(layout);
   check_rank(size);
-  return at::detail::empty_generic(size, allocator(), kKeys, accepted(dtype, device, pin), format);
+  const auto resolved = accepted(dtype, device, pin);
+  const Expected expected(resolved, device_bytes(size, resolved));
+  return at::detail::empty_generic(size, allocator(), kKeys, resolved, format);
 }
 
 at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, std::optional<at::ScalarType> dtype,
                          std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool> pin) {
   check_layout(layout);
   check_rank(size);
-  return at::detail::empty_strided_generic(size, stride, allocator(), kKeys, accepted(dtype, device, pin));
+  const auto resolved = accepted(dtype, device, pin);
+  const Expected expected(resolved, device_bytes(size, resolved));
+  return at::detail::empty_strided_generic(size, stride, allocator(), kKeys, resolved);
 }
 
 at::Tensor copy_from_and_resize(const at::Tensor& source, const at::Tensor& target) {
@@ -64,6 +68,7 @@ at::Tensor as_strided(const at::Tensor& self, c10::IntArrayRef size, c10::IntArr
 }
 
 const at::Tensor& resize(const at::Tensor& self, c10::IntArrayRef size, std::optional<at::MemoryFormat> format) {
+  const Expected expected(self.scalar_type(), device_bytes(size, self.scalar_type()));
   return at::native::resize_(self, size, format);
 }
 

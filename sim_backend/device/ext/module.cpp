@@ -1,5 +1,6 @@
 // Python binding of the device.
 #include <torch/csrc/Dtype.h>
+#include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/Generator.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -28,12 +29,28 @@ void mark_host_bytes(const at::Tensor& t) {
   if (auto* block = spyre::block_of(t)) block->host_bytes = true;
 }
 
+py::object dtype_of_memory(const at::Tensor& t) {
+  const auto* block = spyre::block_of(t);
+  if (block == nullptr || block->dtype == at::ScalarType::Undefined) return py::none();
+  return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(torch::getTHPDtype(block->dtype)));
+}
+
+void recount(const at::Tensor& t, int64_t device_bytes) {
+  if (auto* block = spyre::block_of(t)) spyre::recount(*block, device_bytes);
+}
+
+void set_formats(const std::vector<std::pair<py::object, int64_t>>& element_bytes, bool single_partial_stick) {
+  spyre::formats() = {{}, single_partial_stick};
+  for (const auto& [dtype, bytes] : element_bytes) spyre::formats().element_bytes[dtype_of(dtype)] = bytes;
+}
+
 void set_policy(int rounding, int to_host_rounding, int infinity,
-                const std::vector<std::pair<py::object, std::string>>& refused) {
+                const std::vector<std::pair<py::object, std::string>>& refused, bool refusal_aborts) {
   spyre::policy().rounding = static_cast<dl16::Rounding>(rounding);
   spyre::policy().to_host_rounding = static_cast<dl16::Rounding>(to_host_rounding);
   spyre::policy().infinity = static_cast<dl16::Infinity>(infinity);
   spyre::policy().refused.clear();
+  spyre::policy().refusal_aborts = refusal_aborts;
   for (const auto& [dtype, message] : refused) spyre::policy().refused[dtype_of(dtype)] = message;
 }
 
@@ -59,6 +76,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("layout_tag", &layout_tag);
   m.def("set_layout_tag", &set_layout_tag);
   m.def("mark_host_bytes", &mark_host_bytes);
+  m.def("dtype_of_memory", &dtype_of_memory);
+  m.def("recount", &recount);
+  m.def("set_formats", &set_formats, py::arg("element_bytes"), py::kw_only(), py::arg("single_partial_stick"));
   m.def("to_compute", &spyre::to_compute);
   m.def("from_compute", [](const at::Tensor& t, const py::object& d) { return spyre::from_compute(t, dtype_of(d)); });
   m.def("from_codes", [](const at::Tensor& t, const py::object& d) { return spyre::from_codes(t, dtype_of(d)); });
@@ -68,7 +88,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("reset_accumulated_memory", &spyre::reset_accumulated_memory);
   m.def("set_limits", &spyre::set_limits);
   m.def("exchange_intermediate", &spyre::exchange_intermediate);
-  m.def("set_policy", &set_policy);
+  m.def("set_policy", &set_policy, py::arg("rounding"), py::arg("to_host_rounding"), py::arg("infinity"), py::arg("refused"),
+        py::arg("refusal_aborts") = false);
   m.def("set_op_rounding", [](int rounding) { dl16::set_op_rounding(static_cast<dl16::Rounding>(rounding)); });
   m.def("set_callbacks", &spyre::set_callbacks);
   m.def("set_prefix_copy", &spyre::set_prefix_copy);

@@ -18,11 +18,22 @@ namespace spyre {
 constexpr auto kSpyre = c10::DeviceType::PrivateUse1;
 constexpr int64_t kStick = 128;  // bytes: the unit of every allocation
 
-// ---- allocator.cpp: seven segments, 128-byte rounding, never cleared.
+// ---- formats.cpp: what a dtype is on the device, in bytes, and how much a tensor takes there.
+struct Formats {
+  std::map<at::ScalarType, int64_t> element_bytes;  // as the profile's layouts have them; set once
+  bool single_partial_stick = false;                // 2025-11: a row that does not fill its sticks gets one
+};
+Formats& formats();
+int64_t element_bytes(at::ScalarType dtype);  // the host's where the device has none
+int64_t device_bytes(c10::IntArrayRef size, at::ScalarType dtype);  // whole sticks along the last dimension
+
+// ---- allocator.cpp: seven segments, 128-byte rounding, never cleared. Counted are the device's bytes, not the host's.
 constexpr int64_t kKept = int64_t(64) << 20;  // bytes of freed host memory that are kept and handed out as they are
 struct Block {
   void* memory;
-  int64_t bytes;
+  int64_t bytes;                // of host memory
+  int64_t counted;              // on the device
+  at::ScalarType dtype;         // Undefined: the memory of an untyped storage
   std::vector<int64_t> chunks;  // bytes taken from each segment
   bool intermediate;            // counts against the pool of intermediates
   std::atomic<int64_t> layout_tag;
@@ -30,6 +41,14 @@ struct Block {
 };
 c10::Allocator* allocator();
 Block* block_of(const at::Tensor& t);  // nullptr for an empty tensor
+Block* block_of(const c10::Storage& storage);
+void recount(Block& block, int64_t device_bytes);
+// While it lives, the next allocation of this thread is one of `dtype` that takes `bytes` on the device.
+class Expected {
+ public:
+  Expected(at::ScalarType dtype, int64_t bytes);
+  ~Expected();
+};
 void set_limits(int64_t segments, int64_t segment_bytes, int64_t intermediate_bytes);
 bool exchange_intermediate(bool on);   // allocations of this thread count against the pool of intermediates
 void refuse_allocations(const std::string& why);  // empty: no more
@@ -79,6 +98,7 @@ struct Policy {
   dl16::Rounding to_host_rounding = dl16::Rounding::nearest_even;
   dl16::Infinity infinity = dl16::Infinity::saturate_finite;
   std::map<at::ScalarType, std::string> refused;  // dtype -> message of the refused host-to-device copy
+  bool refusal_aborts = false;                    // such a copy ends the process
 };
 Policy& policy();
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +129,43 @@ def test_a_number_of_cards_or_streams_that_is_none_is_refused_by_name(monkeypatc
     monkeypatch.setenv("TORCH_SPYRE_NUM_HOST_COMPUTE_STREAMS", value)
     with pytest.raises(RuntimeError, match=f"TORCH_SPYRE_NUM_HOST_COMPUTE_STREAMS='{value}'"):
         devices.host_compute_streams()
+
+
+@pytest.mark.parametrize(("named", "used"), [("", "PF"), ("PF", "PF"), ("VF", "VF"), ("MOCK", "MOCK")])
+def test_flex_device_says_what_the_card_is_used_as_and_not_how_many_there_are(monkeypatch, named, used) -> None:
+    monkeypatch.setenv("FLEX_DEVICE", named)
+    monkeypatch.setenv("AIU_WORLD_SIZE", "2")
+    assert (devices.function(), devices.count(load_profile())) == (used, 2)
+
+
+def test_an_unknown_flex_device_is_refused_by_name_but_not_where_nothing_asks(monkeypatch) -> None:
+    monkeypatch.setenv("FLEX_DEVICE", "GPU")
+    with pytest.raises(RuntimeError, match=r"FLEX_DEVICE='GPU' is none of PF, VF, MOCK"):
+        devices.count(load_profile())
+    assert devices.count(load_profile("profile-2025-11")) == 1
+
+
+@pytest.mark.fact("E-54")
+def test_e54_the_start_of_a_virtual_function_does_not_return_in_september() -> None:
+    source = "import torch; torch.ones(2).to('spyre'); print('started')"
+    env = {**os.environ, "SPYRE_SIM_PROFILE": "profile-2026-09", "FLEX_DEVICE": "VF"}
+    with subprocess.Popen([sys.executable, "-c", source], env=env, stderr=-1, stdout=-1, text=True) as child:
+        assert child.stderr is not None
+        assert child.stdout is not None
+        said = next((line for line in child.stderr if line == devices.NO_ANSWER), "")
+        alive = child.poll() is None
+        child.kill()
+        assert (said, alive, child.stdout.read()) == (devices.NO_ANSWER, True, "")
+
+
+@pytest.mark.fact("E-54")
+@pytest.mark.parametrize(
+    ("profile", "used"), [("profile-2026-08", "VF"), ("profile-2026-04", "VF"), ("profile-2026-09", "PF")]
+)
+def test_e54_spares_other_profiles_and_other_uses_of_the_card(monkeypatch, profile: str, used: str) -> None:
+    monkeypatch.setenv("FLEX_DEVICE", used)
+    monkeypatch.setattr(devices.threading, "Event", lambda: pytest.fail("it hangs"))
+    devices.meet_function(load_profile(profile))
 
 
 @pytest.mark.fact("E-66")

@@ -24,6 +24,28 @@ def test_printing_uses_no_device_operation_and_names_the_device() -> None:
     assert torch.spyre.fallback_counts() == {}
 
 
+@pytest.mark.fact("1.6")
+def test_the_bytes_of_a_storage_on_the_host_are_values_and_not_codes() -> None:
+    host = torch.tensor([1.0, -2.5, 65504.0], dtype=torch.float16)
+    storage = host.to("spyre").untyped_storage()
+    expected = host.to("spyre").cpu().untyped_storage().tolist()
+    assert storage.cpu().tolist() == expected
+    assert storage.clone().cpu().tolist() == expected
+
+
+@pytest.mark.fact("1.6")
+def test_host_bytes_become_codes_when_the_storage_has_a_dtype_and_stay_bytes_until_then() -> None:
+    one_and_two = torch.tensor([1.0, 2.0], dtype=torch.float16).untyped_storage()
+    typed = torch.zeros(2, dtype=torch.float16).to("spyre")
+    typed.untyped_storage().copy_(one_and_two)
+    assert typed.cpu().tolist() == [1.0, 2.0]
+    untyped = torch.UntypedStorage(4, device="spyre")
+    untyped.copy_(one_and_two)
+    assert untyped.cpu().tolist() == one_and_two.tolist()
+    later = torch.empty(0, dtype=torch.float16, device="spyre").set_(untyped)
+    assert later.cpu().tolist() == [1.0, 2.0]
+
+
 def test_saved_tensors_load_on_the_device_and_on_the_cpu() -> None:
     stored = io.BytesIO()
     torch.save({"t": spyre_half(), "p": torch.nn.Parameter(spyre_half())}, stored)

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from sim_backend.device import ext, intermediates
+from sim_backend.layouts import SpyreTensorLayout
 
 GIB = 2**30
 
@@ -24,6 +25,50 @@ def test_allocations_are_rounded_to_sticks_and_given_back() -> None:
     assert torch.spyre.memory_allocated() - before == 128 + 256
     del t, u
     assert torch.spyre.memory_allocated() == before
+
+
+@pytest.mark.fact("1.6", "2.2", "2.3")
+@pytest.mark.parametrize(
+    ("size", "dtype", "taken"),
+    [
+        ((4, 64), torch.float16, 4 * 128),
+        ((4, 65), torch.float16, 4 * 2 * 128),  # every row fills whole sticks
+        ((5, 100, 150), torch.float16, 100 * 3 * 5 * 128),
+        ((4, 64), torch.float32, 4 * 2 * 128),
+        ((4, 64), torch.int64, 4 * 2 * 128),  # kept as int32
+        ((4, 64), torch.bool, 4 * 128),  # a float of 16 bits
+        ((4, 64), torch.uint8, 4 * 2 * 128),  # SENUINT32
+        ((4, 64), torch.int8, 4 * 128),
+        ((), torch.float16, 128),
+    ],
+)
+def test_an_allocation_counts_what_its_layout_takes_on_the_device(size, dtype, taken: int) -> None:
+    gc.collect()
+    before = torch.spyre.memory_allocated()
+    t = torch.empty(size, dtype=dtype, device="spyre")
+    assert torch.spyre.memory_allocated() - before == taken == t.device_tensor_layout().device_bytes
+
+
+@pytest.mark.fact("2.2")
+def test_a_given_layout_counts_its_own_sticks() -> None:
+    gc.collect()
+    sparse = SpyreTensorLayout.sparse((8, 4), torch.float16)
+    before = torch.spyre.memory_allocated()
+    t = torch.spyre.empty((8, 4), dtype=torch.float16, device_layout=sparse)
+    assert torch.spyre.memory_allocated() - before == 32 * 128
+    del t
+    assert torch.spyre.memory_allocated() == before
+
+
+@pytest.mark.fact("1.6")
+def test_the_memory_of_a_file_is_counted_in_device_bytes_once_its_dtype_is_known(tmp_path) -> None:
+    torch.save(torch.arange(6400), tmp_path / "ids.pt")
+    gc.collect()
+    before = torch.spyre.memory_allocated()
+    ids = torch.load(tmp_path / "ids.pt", map_location="spyre")
+    assert torch.spyre.memory_allocated() - before == 6400 * 4
+    ids.resize_(12800)
+    assert torch.spyre.memory_allocated() - before == 12800 * 4
 
 
 def test_the_peak_is_kept_until_it_is_reset() -> None:
@@ -116,12 +161,12 @@ print(json.dumps(found))
 
 def test_an_allocation_may_span_segments_and_small_ones_still_fit(small) -> None:
     assert small["segments"] == 3
-    assert small["full"] == "Failed to allocate 129 bytes on Spyre device."
+    assert small["full"] == "Failed to allocate 256 bytes on Spyre device."
     assert small["again"] == "no error"
 
 
 def test_intermediates_have_a_pool_of_their_own(small) -> None:
-    assert small["pool full"] == "Failed to allocate 1 bytes on Spyre device."
+    assert small["pool full"] == "Failed to allocate 128 bytes on Spyre device."
     assert small["beside the pool"] == "no error"
     assert (small["intermediate"], small["intermediate after"]) == (512, 0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import textwrap
 from typing import Any
 
 import pytest
@@ -53,7 +54,7 @@ print(json.dumps({
     "onto itself": text_of(lambda: rows.copy_(rows)),
     "host cast": text_of(lambda: torch.ones(2).to("spyre", torch.float16)),
     "device cast": text_of(lambda: torch.ones(2).to("spyre").half()),
-    "int32": text_of(lambda: torch.ones(2, dtype=torch.int32).to("spyre")),
+    "int32": [exit_of(lambda: torch.ones(2, dtype=t).to("spyre")) for t in (torch.int32, torch.int16)],
     "cube": text_of(lambda: torch.pow(x, 3)),
     "second device": text_of(lambda: torch.empty(1, device="spyre:1")),
 }))
@@ -83,6 +84,10 @@ print(json.dumps({
 
 FIRST_TREE = """
 sim_backend.use_profile("profile-2025-11")
+def taken(*size, dtype):
+    before = torch.spyre.memory_allocated()
+    held = torch.empty(size, dtype=dtype, device="spyre")
+    return torch.spyre.memory_allocated() - before
 strided = torch.arange(64, dtype=torch.float16).view(8, 8).to("spyre")
 dense = torch.empty(8, 8, dtype=torch.float16, device="spyre")
 begin, end = (torch.spyre.Event(enable_timing=True) for _ in range(2))
@@ -100,6 +105,7 @@ print(json.dumps({
     "dense copy": torch.equal(dense.copy_(strided).cpu(), strided.cpu()),
     "transposed copy is bytes": torch.equal(dense.copy_(strided.t()).cpu(), strided.cpu()),
     "host cast": text_of(lambda: torch.ones(2).to("spyre", torch.float16)),
+    "bytes": [taken(4, 65, dtype=torch.float16), taken(4, 128, dtype=torch.bool), taken(4, 128, dtype=torch.int64)],
 }))
 """
 
@@ -153,7 +159,25 @@ def test_spring_copies_nothing_on_the_device_but_a_view_onto_itself_is_no_copy(s
 def test_spring_converts_nothing_during_copies(spring, first_tree) -> None:
     text = "Spyre backend does not support type conversion yet during copy."
     assert (spring["host cast"], spring["device cast"], first_tree["host cast"]) == (text, text, text)
-    assert spring["int32"] == "Unsupported data format types"
+
+
+@pytest.mark.fact("1.6")
+def test_spring_dies_of_int32_and_int16_from_the_host(spring) -> None:
+    assert spring["int32"] == [-signal.SIGABRT, -signal.SIGABRT]
+
+
+@pytest.mark.fact("3.7")
+def test_where_the_death_is_switched_off_the_copy_raises_its_text(run_python: Any) -> None:
+    source = """
+    sim_backend.use_profile("profile-2026-04", {"copies.refusal": "raise"})
+    print(text_of(lambda: torch.ones(2, dtype=torch.int32).to("spyre")))
+    """
+    assert run_python(HEAD + textwrap.dedent(source)).strip() == "Unsupported data format types"
+
+
+@pytest.mark.fact("1.6", "2.1")
+def test_the_first_tree_gives_a_row_that_does_not_fill_its_sticks_one_and_a_bool_one_byte(first_tree) -> None:
+    assert first_tree["bytes"] == [4 * 128, 4 * 128, 4 * 4 * 128]
 
 
 @pytest.mark.fact("E-66")

@@ -238,7 +238,8 @@ def main(profile: str, part: str = "") -> None:
     """Print the records of `profile`."""
     import sim_backend
 
-    sim_backend.use_profile(profile)
+    # What ends the process is a refusal like others here: one process takes all cells.
+    sim_backend.use_profile(profile, {"copies.refusal": "raise"})
     torch.spyre.set_downcast_warning(False)
     importlib.import_module("torch._inductor.compile_fx")  # its import warns once
     for cell in cells(profile):
