@@ -5,18 +5,15 @@ Stored documents may be of another gate version: what is missing is shown as not
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
-from pipeline.verification.gate import THRESHOLDS
+from pipeline.verification.measurements import EMBEDDING, HALF
+from pipeline.verification.policy import current_policy
 
 CASE_FIGURES = ("lowest_token_cosine", "pooled_cosine", "centred_pooled_cosine", "error_ratio", "company_token_cosine")
-LIMITS = {
-    ("device", "lowest_token_cosine"): THRESHOLDS["device_token_cosine"],
-    ("cpu", "lowest_token_cosine"): THRESHOLDS["cpu_token_cosine"],
-    ("device", "pooled_cosine"): THRESHOLDS["pooled_cosine"],
-    ("cpu", "pooled_cosine"): THRESHOLDS["pooled_cosine"],
-}
-"""The gate's limits, for the plot: read from the gate, so that pages and gate never differ."""
+LIMITS = {"device": "device_token_cosine", "cpu": "cpu_token_cosine"}
+"""Place to the policy's name of its limit for the plot: read from the policy, so that pages and gate never differ."""
 PLOT_FLOOR = 0.98
 
 
@@ -25,7 +22,8 @@ def evidence_view(found: dict[str, Any]) -> dict[str, Any]:
     document = found.get("evidence") or {}
     measured = document.get("measurements") or {}
     verdict = document.get("verdict") or {}
-    cases = [_case(case) for case in measured.get("cases") or ()]
+    said = {row["case"]: row for row in verdict.get("per_case") or ()}
+    cases = [_case(case, said.get(case.get("name"), {})) for case in measured.get("cases") or ()]
     return {
         **found,
         "sentence": verdict.get("sentence") or "",
@@ -33,6 +31,9 @@ def evidence_view(found: dict[str, Any]) -> dict[str, Any]:
         "void": verdict.get("void_cases") or [],
         "not_applicable": verdict.get("not_applicable") or [],
         "gate": document.get("gate"),
+        "policy": document.get("policy_digest"),
+        "exceptions": verdict.get("exceptions") or [],
+        "counts": _counts(verdict.get("per_case") or ()),
         "cases": cases,
         "controls": _controls(measured.get("cases") or ()),
         "elementwise": measured.get("elementwise") or [],
@@ -41,17 +42,29 @@ def evidence_view(found: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _case(case: dict[str, Any]) -> dict[str, Any]:
+def _counts(per_case: Any) -> dict[str, int]:
+    """Outcome to number of cases: void and unknown ones stand beside those that passed."""
+    return dict(Counter(row["outcome"] for row in per_case))
+
+
+def _case(case: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
     controls = case.get("controls") or ()
     applicable = [control for control in controls if control.get("applicable")]
     lowest = case.get("lowest_token_cosine")
     return {
         **{name: case.get(name) for name in ("name", "draw", "side", "place", "texts", "tokens", *CASE_FIGURES)},
+        "outcome": said.get("outcome"),
+        "reasons": said.get("reasons") or [],
         "caught": sum(bool(control.get("caught")) for control in applicable),
         "applicable": len(applicable),
         "plot": _plot_x(lowest),
-        "limit": LIMITS.get((str(case.get("place")), "lowest_token_cosine")),
+        "limit": _limit(str(case.get("place"))),
     }
+
+
+def _limit(place: str) -> float | None:
+    limits = current_policy().limits(EMBEDDING, HALF)
+    return limits[LIMITS[place]] if place in LIMITS else None
 
 
 def _plot_x(cosine: Any) -> float | None:

@@ -28,6 +28,7 @@ MARKS: dict[str, Mark] = {
     "failed": Mark("✗", "fails", "bad"),
     "waiting": Mark("◐", "waits for review", "wait"),
     "unknown": Mark("?", "unknown", "dim"),
+    "void": Mark("∅", "does not count", "dim"),
     "infra": Mark("↻", "our fault, will be retried", "dim"),
     "not_run": Mark("·", "not run yet", "dim"),
     "queued": Mark("…", "queued", "dim"),

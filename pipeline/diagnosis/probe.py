@@ -19,10 +19,9 @@ from torch.utils import _pytree as pytree
 
 from agents.types import Failure, FailureKind
 from pipeline.diagnosis.provenance import module_path, source_line
+from pipeline.verification.policy import current_policy
 
 DEVICE = "spyre"
-WRONG_COSINE = 0.99
-WRONG_NORM = 0.05
 VIEWS = frozenset(
     [
         "view",
@@ -79,7 +78,9 @@ class Difference:
     @property
     def wrong(self) -> bool:
         """True beyond what 16-bit rounding of one operation explains."""
-        return not self.finite or self.cosine < WRONG_COSINE or abs(self.norm_ratio - 1) > WRONG_NORM
+        limits = current_policy().diagnosis
+        far = self.cosine < limits["wrong_cosine"] or abs(self.norm_ratio - 1) > limits["wrong_norm"]
+        return not self.finite or far
 
 
 def difference(device: torch.Tensor, cpu: torch.Tensor) -> Difference:

@@ -25,7 +25,7 @@ from pipeline.execution.weights import Prepared, prepare
 from pipeline.inspection import Inspection, inspect_checkpoint
 from pipeline.verification import compare
 from pipeline.verification.evidence import evidence_document
-from pipeline.verification.gate import Outcome, judge
+from pipeline.verification.gate import judge
 from pipeline.verification.ideal import Conversion
 from pipeline.verification.measurements import (
     CaseMeasurement,
@@ -37,8 +37,9 @@ from pipeline.verification.measurements import (
 )
 from pipeline.verification.oracle import compare_elementwise
 from pipeline.verification.parts import is_causal
-from pipeline.verification.probes import ProbeBatch, alone_batches, probe_batches
+from pipeline.verification.probes import RANKED, ProbeBatch, alone_batches, probe_batches, texts_missing
 from pipeline.verification.seeds import HiddenSeeds, draw_hidden_seeds
+from pipeline.verification.verdict import Outcome
 from pipeline.work.environment import environment_of
 
 FULL = "full"
@@ -155,7 +156,7 @@ def measure(
         for probe, out, stock, single in zip(plan.probes, device, stocks, alone, strict=True)
     ]
     ranked = compare.ranking(
-        [(o, s.reference, p.inputs["attention_mask"]) for o, s, p in zip(device, stocks, plan.probes, strict=True)],
+        [(o, s.reference, p.mask) for o, s, p in zip(device, stocks, plan.probes, strict=True) if p.purpose == RANKED],
         pooling,
     )
     if subject.tier == FULL and subject.patches is not None:
@@ -167,11 +168,19 @@ def measure(
         execution=ExecutionProof(answer["fallbacks"], (), answer["blocks"]),
         elementwise=tuple(oracle),
         documents=len(oracle),
-        spearman=ranked.spearman if subject.has_weights else None,
-        spearman_pairs=ranked.pairs if subject.has_weights else 0,
+        spearman=ranked.spearman if ranked and subject.has_weights else None,
+        spearman_pairs=ranked.pairs if ranked and subject.has_weights else 0,
         needs_left_padding=is_causal(prepared.model),
         depth=prepared.depth,
+        dtype=dtype_that_runs(subject),
+        family=str(getattr(prepared.model.config, "model_type", "")),
+        without_text=texts_missing(prepared.tokenizer),
     )
+
+
+def dtype_that_runs(subject: Subject) -> str:
+    """The dtype the device runs: what the cast of the patches says; without one, the stock model's weights are fp32."""
+    return next((p["parameters"]["dtype"] for p in subject.patches or [] if p["pattern"] == "P56"), "float32")
 
 
 def conversion(profile: str) -> Conversion:

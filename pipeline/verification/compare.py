@@ -10,18 +10,22 @@ from torch import Tensor
 
 from pipeline.verification import measures
 from pipeline.verification.controls import run_controls
-from pipeline.verification.ideal import FP32_NEAREST, Conversion, ideal_run
+from pipeline.verification.ideal import DL16, FP32_NEAREST, Conversion, yardstick_run
 from pipeline.verification.measurements import CaseMeasurement, ControlResult, Place
 from pipeline.verification.parts import reference_run
 from pipeline.verification.probes import ProbeBatch
 
 
 class StockRuns(NamedTuple):
-    """Stock on the CPU for one batch: fp32 reference and ideal DL16 run, (batch, length, width), and the controls."""
+    """Stock on the CPU for one batch: fp32 reference and yardstick run, (batch, length, width), and the controls.
+
+    `yardstick` names the run in `ideal`: "dl16", or "bfloat16" where the model is not finite in fp16.
+    """
 
     reference: Tensor
     ideal: Tensor
     controls: tuple[ControlResult, ...]
+    yardstick: str = DL16
 
 
 class Ranking(NamedTuple):
@@ -40,7 +44,8 @@ def stock_runs(
     """
     reference = reference_run(model, probe.inputs)
     broken = run_controls(model, probe.inputs, reference, pooling) if controls else []
-    return StockRuns(reference, ideal_run(model, probe.inputs, conversion), tuple(broken))
+    yardstick = yardstick_run(model, probe.inputs, conversion)
+    return StockRuns(reference, yardstick.output, tuple(broken), yardstick.name)
 
 
 def measure_case(
@@ -53,21 +58,17 @@ def measure_case(
 ) -> CaseMeasurement:
     """Everything measured on one output, (batch, length, width) on the CPU, against the stock runs of its batch.
 
-    `alone` are the outputs of `alone_batches(probe)`, from the same place. The error ratio is for the device only.
-    Raises ValueError if the output's shape differs from the reference's.
+    `alone` are the outputs of `alone_batches(probe)`, from the same place. The error ratio is for the device only. An
+    output that is empty or of another shape is a case whose `problem` says so: it fails, it never ends the run.
     """
-    if output.shape != stock.reference.shape:
-        raise ValueError(f"{probe.name}: output {tuple(output.shape)}, reference {tuple(stock.reference.shape)}")
+    problem = _shape_problem(output, stock.reference)
+    if problem:
+        return CaseMeasurement(**_about(probe, place, stock), **_UNMEASURED, problem=problem)
     output, mask = output.float(), probe.mask
     norms = measures.norm_range(output, stock.reference, mask)
     vectors = [measures.pool(x, mask, pooling) for x in (output, stock.reference)]
     return CaseMeasurement(
-        name=f"{probe.name}-{place}",
-        draw=probe.draw,
-        side=probe.side,
-        place=place,
-        texts=len(output),
-        tokens=int(mask.sum()),
+        **_about(probe, place, stock),
         lowest_token_cosine=measures.lowest_token_cosine(output, stock.reference, mask),
         norm_low=norms.low,
         norm_high=norms.high,
@@ -75,10 +76,40 @@ def measure_case(
         centred_pooled_cosine=measures.lowest_centred_cosine(*vectors),
         finite=measures.all_finite(output, mask),
         error_ratio=_error_ratio(output, stock, mask, place),
-        ideal_token_cosine=measures.lowest_token_cosine(stock.ideal, stock.reference, mask),
         company_token_cosine=measures.lowest_company_cosine(list(alone), output, mask) if alone else None,
-        controls=stock.controls,
     )
+
+
+_UNMEASURED: dict[str, Any] = {
+    **dict.fromkeys(("lowest_token_cosine", "norm_low", "norm_high", "pooled_cosine"), float("nan")),
+    "centred_pooled_cosine": None,
+    "finite": False,
+}
+
+
+def _shape_problem(output: Tensor, reference: Tensor) -> str:
+    if not output.numel():
+        return "the output is empty"
+    if output.shape != reference.shape:
+        return f"the output is {tuple(output.shape)}, the reference {tuple(reference.shape)}"
+    return ""
+
+
+def _about(probe: ProbeBatch, place: Place, stock: StockRuns) -> dict[str, Any]:
+    """What is known of a case before its output is looked at."""
+    return {
+        "name": f"{probe.name}-{place}",
+        "draw": probe.draw,
+        "side": probe.side,
+        "place": place,
+        "texts": len(probe.lengths),
+        "tokens": int(probe.mask.sum()),
+        "ideal_token_cosine": measures.lowest_token_cosine(stock.ideal, stock.reference, probe.mask),
+        "controls": stock.controls,
+        "yardstick": stock.yardstick,
+        "scripts": probe.scripts,
+        "empty_texts": probe.empty_texts,
+    }
 
 
 def _error_ratio(output: Tensor, stock: StockRuns, mask: Tensor, place: Place) -> float | None:
@@ -87,8 +118,13 @@ def _error_ratio(output: Tensor, stock: StockRuns, mask: Tensor, place: Place) -
     return measures.error_ratio(output, stock.ideal, stock.reference, mask)
 
 
-def ranking(runs: Sequence[tuple[Tensor, Tensor, Tensor]], pooling: str) -> Ranking:
-    """Rank correlation over all texts of (output, reference, mask) runs: would a search index notice?"""
+def ranking(runs: Sequence[tuple[Tensor, Tensor, Tensor]], pooling: str) -> Ranking | None:
+    """Rank correlation over all texts of (output, reference, mask) runs: would a search index notice?
+
+    None without runs, or if an output is not the shape of its reference (then its case says so).
+    """
+    if not runs or any(_shape_problem(out, ref) for out, ref, _ in runs):
+        return None
     outputs = torch.cat([measures.pool(out, mask, pooling) for out, _, mask in runs])
     references = torch.cat([measures.pool(ref, mask, pooling) for _, ref, mask in runs])
     texts = len(outputs)

@@ -301,7 +301,8 @@ WRONG_POOLING = "wrong_pooling"
 def run_controls(model: nn.Module, batch: Batch, reference: Tensor, pooling: str) -> list[ControlResult]:
     """Every control on one batch against the stock fp32 reference, (batch, length, width), judged by the gate.
 
-    A control that cannot be applied is in the list with its reason. The model (eval, CPU) is unchanged afterwards.
+    A control that cannot be applied is in the list with its reason, one that raised is `broken`. The model (eval, CPU)
+    is unchanged afterwards.
     """
     subject = Subject(model, dict(batch), reference, batch["attention_mask"])
     with eager_attention(model):
@@ -314,8 +315,8 @@ def _run_one(name: str, make: Callable[[Subject], Tensor], s: Subject, pooling: 
         out = make(s)
     except NotApplicableError as reason:
         return ControlResult(name, False, detail=str(reason))
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:  # the mistake does not fit the model
-        return ControlResult(name, False, detail=f"could not be run: {type(error).__name__}: {error}"[:300])
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:  # not shown to be caught: the case is void
+        return ControlResult(name, False, detail=f"{type(error).__name__}: {error}"[:300], broken=True)
     cosine = measures.lowest_token_cosine(out, s.reference, s.mask)
     return as_control(name, cosine, _centred(out, s, pooling))
 

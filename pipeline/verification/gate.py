@@ -1,21 +1,23 @@
-"""The gate: the only module with thresholds. Turns measurements into a verdict that says what it rests on.
+"""The gate: turns measurements into a verdict per case and of the set, under the limits of the policy.
 
-A case counts only if the model reacts to being broken: every applicable control on it was caught and, with synthetic
-weights, an ideal DL16 device stays close to fp32. Cases that do not count are void. Without a counting case, or with a
-required measurement missing, the verdict is `unknown`; it is never `passed` by absence. NaN satisfies no limit.
-Exceptions move one threshold for one subject and need evidence, an owner and an expiry date.
+A case counts only if the model reacts to being broken: every applicable control on it was caught, structural ones
+among them, and with synthetic weights an ideal DL16 device stays close to fp32. Cases that do not count are void.
+Without a counting case, or with a required measurement missing, the verdict is `unknown`; it is never `passed` by
+absence. NaN satisfies no limit. A figure nearer to its limit than a replay can tell makes its case `unknown`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import date
-from enum import StrEnum
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pipeline.verification.measurements import (
+    EMBEDDING,
+    HALF,
+    SEMANTIC_CONTROLS,
     CaseMeasurement,
     ControlResult,
     ElementwiseResult,
@@ -23,291 +25,257 @@ from pipeline.verification.measurements import (
     Place,
     Weights,
 )
-
-GATE_VERSION = "gate-2"
-
-THRESHOLDS = MappingProxyType(
-    {
-        "device_token_cosine": 0.99,  # lowest token cosine over pooled tokens, device against fp32 CPU
-        "cpu_token_cosine": 0.999,  # the same, patched model on the CPU
-        "company_token_cosine": 0.99,  # alone against batched, on the device
-        "norm_tolerance": 0.02,  # norm ratio of each text's tokens within 1 +- this
-        "pooled_cosine": 0.999,
-        "centred_pooled_cosine": 0.99,
-        "spearman": 0.995,  # ranking of probe pairs, real weights only
-        "error_ratio_pass": 1.5,  # error over the ideal DL16 run's error
-        "error_ratio_unknown": 3.0,  # above this it fails, between the two it is unknown
-        "control_cosine": 0.99,  # a control must fall below, else the case is void
-        "ideal_token_cosine": 0.999,  # synthetic weights: below this no correct device could pass, the case is void
-        "exact_ulp": 4.0,  # fp64 oracle, claim `exact`
-        "exact_relative": 1e-12,  # or this
-        "special_tolerance": 1e-6,  # finite extreme inputs, of the larger of input and output; any claim
-    }
-)
-MIN_DRAWS = MappingProxyType({"sweep": 1, "full": 2})
-MIN_TEXTS_RANKED = 10  # pairs that a Spearman figure must rest on
+from pipeline.verification.policy import Limits, Policy, current_policy
+from pipeline.verification.requirements import missing, not_applicable_texts
+from pipeline.verification.verdict import SET, CaseVerdict, Finding, Outcome, Tier, Verdict
 
 
-class Tier(StrEnum):
-    """How much was measured: `sweep` for breadth, `full` before a review. Stored text."""
+class Limit(NamedTuple):
+    """One lower limit: what is asked, in words, the value, and how near to it a figure decides nothing."""
 
-    SWEEP = "sweep"
-    FULL = "full"
-
-
-class Outcome(StrEnum):
-    """The verdict. Stored text. (`infra` is a run's outcome, never the gate's.)"""
-
-    PASSED = "passed"
-    FAILED = "failed"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True)
-class GateException:
-    """One threshold moved, until `expires`. Raises ValueError without evidence or owner or for an unknown name."""
-
-    threshold: str
-    value: float
-    evidence: str
-    owner: str
-    expires: date
-    reason: str
-
-    def __post_init__(self) -> None:
-        if self.threshold not in THRESHOLDS:
-            raise ValueError(f"no threshold {self.threshold!r}, there are: {', '.join(THRESHOLDS)}")
-        if not (self.evidence and self.owner and self.reason):
-            raise ValueError(f"an exception from {self.threshold!r} needs evidence, an owner and a reason")
-
-
-class Finding(NamedTuple):
-    """One reason: the case (or the set), the measurement, the outcome it forces and a sentence."""
-
-    case: str
     measure: str
-    outcome: Outcome
-    text: str
+    label: str
+    value: float
+    tolerance: float
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """The gate's answer. `cases` counts cases that counted, `void_cases` names those that did not, with the reason."""
+class Rules(NamedTuple):
+    """The limits that hold for one set of measurements, exceptions applied."""
 
-    outcome: Outcome
-    reasons: tuple[Finding, ...]
-    void_cases: tuple[tuple[str, str], ...]
-    cases: int
-    tier: Tier
-    gate_version: str = GATE_VERSION
-    exceptions: tuple[str, ...] = ()
-    not_applicable: tuple[str, ...] = ()
+    limits: Limits
+    policy: Policy
+    weights: Weights
 
-    @property
-    def sentence(self) -> str:
-        """The verdict in one sentence for people."""
-        head = f"{self.outcome} on {self.cases} cases ({len(self.void_cases)} not counted, tier {self.tier})"
-        return head if not self.reasons else f"{head}: {self.reasons[0].text}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {**asdict(self), "reasons": [f._asdict() for f in self.reasons], "sentence": self.sentence}
-
-
-Limits = dict[str, float]
-
-
-def control_caught(name: str, token_cosine: float | None, centred_cosine: float | None) -> bool:
-    """True if the gate would refuse this control: its lowest token cosine is below the limit.
-
-    Wrong pooling leaves tokens alone: it is judged by the mean-centred pooled cosine. NaN is refused, so it is caught.
-    """
-    measured = token_cosine if token_cosine is not None else centred_cosine
-    return measured is not None and not measured >= THRESHOLDS["control_cosine"]
-
-
-def void_reason(case: CaseMeasurement, weights: Weights, limits: Limits | None = None) -> str | None:
-    """Why the case does not count, or None if it does."""
-    limits = limits or dict(THRESHOLDS)
-    applicable = [c for c in case.controls if c.applicable]
-    missed = [c.name for c in applicable if not c.caught]
-    if not applicable:
-        return "no control was run"
-    if missed:
-        return f"controls not caught: {', '.join(missed)}"
-    if weights is Weights.SYNTHETIC and case.ideal_token_cosine is None:
-        return "synthetic weights without the ideal DL16 run"
-    if weights is Weights.SYNTHETIC and not (case.ideal_token_cosine or 0.0) >= limits["ideal_token_cosine"]:
-        return f"an ideal DL16 device would reach only {case.ideal_token_cosine:.4f}"
-    return None
-
-
-def exact_point(ulp: float, relative: float) -> bool:
-    """True if one point of an exact claim is within 4 ulp or 1e-12 relative."""
-    return ulp <= THRESHOLDS["exact_ulp"] or relative <= THRESHOLDS["exact_relative"]
+    def at_least(self, measure: str, label: str, name: str, tolerance: str = "") -> Limit:
+        """The lower limit called `name` for a measure."""
+        return Limit(measure, label, self.limits[name], self.policy.tolerance[tolerance or measure])
 
 
 def judge(
-    measurements: Measurements,
-    tier: Tier | str,
-    exceptions: Sequence[GateException] = (),
-    today: date | None = None,
+    measurements: Measurements, tier: Tier | str, policy: Policy | None = None, today: date | None = None
 ) -> Verdict:
-    """The verdict over all measurements. `today` decides which exceptions still hold; expired ones are ignored."""
-    tier = Tier(tier)
-    limits, used = _limits(exceptions, today or date.today())
-    voids = [(c.name, reason) for c in measurements.cases if (reason := void_reason(c, measurements.weights, limits))]
-    counted = [c for c in measurements.cases if not void_reason(c, measurements.weights, limits)]
-    findings = [f for c in counted for f in _case_findings(c, limits)]
-    findings += _set_findings(measurements, tier, limits)
-    findings += _missing(measurements, counted, tier)
+    """The verdict over all measurements. `today` decides which exceptions still hold; expired ones are ignored.
+
+    Raises PolicyRefused if the policy has no limits for the task and dtype.
+    """
+    tier, policy = Tier(tier), policy or current_policy()
+    day = today or date.today()
+    rules, used = _rules(measurements, policy, day)
+    cases = tuple(case_verdict(c, rules) for c in measurements.cases)
+    counted = [c for c, v in zip(measurements.cases, cases, strict=True) if v.outcome is not Outcome.VOID]
+    of_the_set = [*_set_findings(measurements, rules)]
+    of_the_set += [
+        Finding(SET, "evidence", Outcome.UNKNOWN, text, text) for text in missing(measurements, counted, tier, policy)
+    ]
     return Verdict(
-        outcome=_worst(findings),
-        reasons=tuple(sorted(findings, key=lambda f: f.outcome != Outcome.FAILED)),
-        void_cases=tuple(voids),
-        cases=len(counted),
+        outcome=_worst([*(v.outcome for v in cases), *(f.outcome for f in of_the_set)]),
+        per_case=cases,
+        of_the_set=tuple(of_the_set),
         tier=tier,
+        policy=policy.version,
+        policy_digest=policy.digest,
+        judged_on=day,
         exceptions=tuple(used),
-        not_applicable=_not_applicable(measurements.cases),
+        not_applicable=_not_applicable(measurements, tier, policy),
     )
 
 
-def _limits(exceptions: Sequence[GateException], today: date) -> tuple[Limits, list[str]]:
-    limits, used = dict(THRESHOLDS), []
-    for exception in exceptions:
-        if exception.expires >= today:
+def rules_of(m: Measurements, policy: Policy | None = None, today: date | None = None) -> Rules:
+    """The limits for a set of measurements, with the exceptions that hold today."""
+    return _rules(m, policy or current_policy(), today or date.today())[0]
+
+
+def _rules(m: Measurements, policy: Policy, today: date) -> tuple[Rules, list[str]]:
+    limits, used = dict(policy.limits(m.task, m.dtype)), []
+    for exception in policy.exceptions:
+        if exception.holds(m.family, today):
             limits[exception.threshold] = exception.value
             used.append(f"{exception.threshold} {exception.value:g} until {exception.expires} ({exception.owner})")
-    return limits, used
+    return Rules(limits, policy, m.weights), used
 
 
-def _worst(findings: list[Finding]) -> Outcome:
-    outcomes = {f.outcome for f in findings}
-    if Outcome.FAILED in outcomes:
-        return Outcome.FAILED
-    return Outcome.UNKNOWN if Outcome.UNKNOWN in outcomes else Outcome.PASSED
+def _worst(outcomes: Sequence[Outcome]) -> Outcome:
+    """Failed before unknown before passed; void cases decide nothing."""
+    return next((o for o in (Outcome.FAILED, Outcome.UNKNOWN) if o in outcomes), Outcome.PASSED)
 
 
-def _not_applicable(cases: Sequence[CaseMeasurement]) -> tuple[str, ...]:
-    found = {f"{c.name}: {c.detail}" for case in cases for c in case.controls if not c.applicable}
-    return tuple(sorted(found))
+def case_verdict(case: CaseMeasurement, rules: Rules) -> CaseVerdict:
+    """What one case says. A void case has exactly one reason."""
+    void = void_reason(case, rules)
+    if void is not None:
+        return CaseVerdict(case.name, Outcome.VOID, (void,))
+    findings = [*_near_controls(case, rules), *_case_findings(case, rules)]
+    return CaseVerdict(case.name, _worst([f.outcome for f in findings]), tuple(findings))
 
 
-def _at_least(case: str, measure: str, value: float | None, limit: float) -> Iterator[Finding]:
-    if value is not None and not value >= limit:
-        yield Finding(case, measure, Outcome.FAILED, f"{_LABELS[measure]} {value:.4f} is below {limit:g} in {case}")
+def void_reason(case: CaseMeasurement, rules: Rules) -> Finding | None:
+    """Why the case does not count, or None if it does.
+
+    A control that could not be run shows nothing, so it voids the case as one that was missed does.
+    """
+    applicable = [c for c in case.controls if c.applicable]
+    structural = [c for c in applicable if c.name in SEMANTIC_CONTROLS]
+    missed = [c.name for c in applicable if not (is_caught(c, rules.limits) or _is_near_control(c, rules))]
+    broken = [c.name for c in case.controls if c.broken]
+    reasons = {
+        "no control was run": not applicable,
+        f"controls not caught: {', '.join(missed)}": bool(missed),
+        f"controls that could not be run: {', '.join(broken)}": bool(broken),
+        "too few structural controls apply": len(structural) < rules.policy.guards["semantic_controls"],
+    }
+    rule = next((text for text, holds in reasons.items() if holds), None)
+    if rule is not None:
+        return Finding(case.name, "controls", Outcome.VOID, rule, rule)
+    return _ideal_reason(case, rules) if rules.weights is Weights.SYNTHETIC else None
 
 
-_LABELS = {
-    "lowest_token_cosine": "lowest token cosine",
-    "pooled_cosine": "pooled cosine",
-    "centred_pooled_cosine": "mean-centred pooled cosine",
-    "company_token_cosine": "lowest token cosine between alone and batched",
-    "spearman": "rank correlation of probe pairs",
-}
+def _ideal_reason(case: CaseMeasurement, rules: Rules) -> Finding | None:
+    if case.ideal_token_cosine is None:
+        rule = "synthetic weights without the ideal DL16 run"
+        return Finding(case.name, "ideal_token_cosine", Outcome.VOID, rule, rule)
+    limit = _ideal_limit(rules)
+    if case.ideal_token_cosine >= limit.value - limit.tolerance:
+        return None
+    text = f"an ideal DL16 device would reach only {case.ideal_token_cosine:.4f}"
+    return Finding(case.name, limit.measure, Outcome.VOID, text, f"an ideal DL16 device stays below {limit.value:g}")
 
 
-def _case_findings(case: CaseMeasurement, limits: Limits) -> Iterator[Finding]:
-    token_limit = limits["device_token_cosine" if case.place is Place.DEVICE else "cpu_token_cosine"]
-    if not case.finite:
-        yield Finding(case.name, "finite", Outcome.FAILED, f"values that are not finite in {case.name}")
-    yield from _at_least(case.name, "lowest_token_cosine", case.lowest_token_cosine, token_limit)
-    yield from _at_least(case.name, "pooled_cosine", case.pooled_cosine, limits["pooled_cosine"])
-    yield from _at_least(
-        case.name, "centred_pooled_cosine", case.centred_pooled_cosine, limits["centred_pooled_cosine"]
-    )
-    yield from _at_least(case.name, "company_token_cosine", case.company_token_cosine, limits["company_token_cosine"])
-    yield from _norm_findings(case, limits["norm_tolerance"])
-    yield from _error_findings(case, limits)
+def _ideal_limit(rules: Rules) -> Limit:
+    return rules.at_least("ideal_token_cosine", "lowest token cosine of an ideal device", "ideal_token_cosine")
 
 
-def _norm_findings(case: CaseMeasurement, tolerance: float) -> Iterator[Finding]:
-    if not (case.norm_low >= 1 - tolerance and case.norm_high <= 1 + tolerance):
-        text = f"norms of texts are {case.norm_low:.4f} to {case.norm_high:.4f} of the reference's in {case.name}"
-        yield Finding(case.name, "norm_ratio", Outcome.FAILED, text)
+def judged_cosine(control: ControlResult) -> float | None:
+    """The figure a control is judged by: lowest token cosine; if tokens are right (wrong pooling), pooled."""
+    token = control.worst_token_cosine
+    return token if token is not None else control.centred_pooled_cosine
 
 
-def _error_findings(case: CaseMeasurement, limits: Limits) -> Iterator[Finding]:
-    ratio = case.error_ratio
-    if ratio is None or ratio <= limits["error_ratio_pass"]:
+def is_caught(control: ControlResult, limits: Limits) -> bool:
+    """True if the gate would refuse this output: its cosine is below the limit. NaN is refused, so it is caught."""
+    measured = judged_cosine(control)
+    return measured is not None and not measured >= limits["control_cosine"]
+
+
+def as_control(name: str, token_cosine: float | None, centred_cosine: float | None) -> ControlResult:
+    """A control that was run, with the answer of the current policy to it, for people; `judge` asks again."""
+    control = ControlResult(name, True, token_cosine, centred_cosine)
+    return replace(control, caught=is_caught(control, current_policy().limits(EMBEDDING, HALF)))
+
+
+def _is_near_control(control: ControlResult, rules: Rules) -> bool:
+    measured = judged_cosine(control)
+    limit = rules.limits["control_cosine"]
+    return measured is not None and abs(measured - limit) < rules.policy.tolerance["control_cosine"]
+
+
+def _near_controls(case: CaseMeasurement, rules: Rules) -> Iterator[Finding]:
+    for control in case.controls:
+        if control.applicable and _is_near_control(control, rules):
+            rule = f"the control {control.name} is nearer to its limit than a replay can tell"
+            yield Finding(case.name, "controls", Outcome.UNKNOWN, f"{rule} in {case.name}", rule)
+
+
+def _compare(case: str, limit: Limit, value: float | None) -> Iterator[Finding]:
+    """Nothing for a figure above its limit or not measured; NaN is below every limit."""
+    if value is None or value >= limit.value + limit.tolerance:
         return
-    outcome = Outcome.UNKNOWN if ratio <= limits["error_ratio_unknown"] else Outcome.FAILED
-    text = f"error is {ratio:.2f} times that of an ideal DL16 device in {case.name}"
-    yield Finding(case.name, "error_ratio", outcome, text)
+    if abs(value - limit.value) < limit.tolerance:
+        rule = f"{limit.label} is nearer to {limit.value:g} than a replay can tell ({limit.tolerance:g})"
+        yield Finding(case, limit.measure, Outcome.UNKNOWN, f"{rule} in {case}", rule)
+        return
+    rule = f"{limit.label} is below {limit.value:g}"
+    text = f"{limit.label} {value:.4f} is below {limit.value:g} in {case}"
+    yield Finding(case, limit.measure, Outcome.FAILED, text, rule)
 
 
-def _set_findings(m: Measurements, tier: Tier, limits: Limits) -> Iterator[Finding]:
+def _case_limits(place: Place, rules: Rules) -> Iterator[Limit]:
+    token = "device_token_cosine" if place is Place.DEVICE else "cpu_token_cosine"
+    yield rules.at_least("lowest_token_cosine", "lowest token cosine", token)
+    yield rules.at_least("pooled_cosine", "pooled cosine", "pooled_cosine")
+    yield rules.at_least("centred_pooled_cosine", "mean-centred pooled cosine", "centred_pooled_cosine")
+    company = "lowest token cosine between alone and batched"
+    yield rules.at_least("company_token_cosine", company, "company_token_cosine")
+
+
+def _case_findings(case: CaseMeasurement, rules: Rules) -> Iterator[Finding]:
+    if case.problem:
+        yield Finding(case.name, "output", Outcome.FAILED, f"{case.problem} in {case.name}", case.problem)
+        return
+    if rules.weights is Weights.SYNTHETIC:
+        yield from _compare(case.name, _ideal_limit(rules), case.ideal_token_cosine)
+    if not case.finite:
+        rule = "values that are not finite"
+        yield Finding(case.name, "finite", Outcome.FAILED, f"{rule} in {case.name}", rule)
+    for limit in _case_limits(case.place, rules):
+        yield from _compare(case.name, limit, getattr(case, limit.measure))
+    yield from _norm_findings(case, rules)
+    yield from _error_findings(case, rules)
+
+
+def _norm_findings(case: CaseMeasurement, rules: Rules) -> Iterator[Finding]:
+    """Both ends of the norm ratio within 1 +- the tolerance, measured as a margin: what is left of the tolerance."""
+    allowed, near = rules.limits["norm_tolerance"], rules.policy.tolerance["norm_ratio"]
+    margins = (case.norm_low - (1 - allowed), (1 + allowed) - case.norm_high)
+    margin = math.nan if any(map(math.isnan, margins)) else min(margins)
+    if margin >= near:
+        return
+    figures = f"norms of texts are {case.norm_low:.4f} to {case.norm_high:.4f} of the reference's in {case.name}"
+    if abs(margin) < near:
+        rule = f"the norm ratio is nearer to 1 +- {allowed:g} than a replay can tell ({near:g})"
+        yield Finding(case.name, "norm_ratio", Outcome.UNKNOWN, f"{rule}: {figures}", rule)
+        return
+    yield Finding(case.name, "norm_ratio", Outcome.FAILED, figures, f"norms of texts are not within 1 +- {allowed:g}")
+
+
+def _error_findings(case: CaseMeasurement, rules: Rules) -> Iterator[Finding]:
+    """Up to the first limit it passes, up to the second it is unknown; within the tolerance of either it is unknown."""
+    ratio, near = case.error_ratio, rules.policy.tolerance["error_ratio"]
+    good, bad = rules.limits["error_ratio_pass"], rules.limits["error_ratio_unknown"]
+    if ratio is None or ratio <= good - near:
+        return
+    unknown = ratio <= bad + near
+    text = f"error is {ratio:.2f} times that of {YARDSTICKS[case.yardstick]} in {case.name}"
+    rule = f"error is more than {good if unknown else bad:g} times that of {YARDSTICKS[case.yardstick]}"
+    yield Finding(case.name, "error_ratio", Outcome.UNKNOWN if unknown else Outcome.FAILED, text, rule)
+
+
+YARDSTICKS = {"dl16": "an ideal DL16 device", "bfloat16": "a bf16 run (fp16 is not finite)"}
+
+
+def _set_findings(m: Measurements, rules: Rules) -> Iterator[Finding]:
     if m.execution is not None and m.execution.undeclared:
         ops = ", ".join(f"{op} x{n}" for op, n in sorted(m.execution.undeclared.items()))
-        yield Finding("set", "execution", Outcome.FAILED, f"fell back to the CPU outside declared host parts: {ops}")
+        rule = f"fell back to the CPU outside declared host parts: {', '.join(sorted(m.execution.undeclared))}"
+        text = f"fell back to the CPU outside declared host parts: {ops}"
+        yield Finding(SET, "execution", Outcome.FAILED, text, rule)
     if m.weights is Weights.REAL:
-        yield from _at_least("set", "spearman", m.spearman, limits["spearman"])
+        limit = rules.at_least("spearman", "rank correlation of probe pairs", "spearman")
+        yield from _compare(SET, limit, m.spearman)
     for result in m.elementwise:
         yield from _elementwise_findings(result)
 
 
 def _elementwise_findings(r: ElementwiseResult) -> Iterator[Finding]:
+    for rule, (refused, figures) in _elementwise_checks(r).items():
+        if refused:
+            yield Finding(r.name, "elementwise", Outcome.FAILED, f"patch {r.name} {rule}{figures}", rule)
+
+
+def _elementwise_checks(r: ElementwiseResult) -> dict[str, tuple[bool, str]]:
+    """Rule to (refused, figures)."""
     checks = {
-        "no point was compared": r.points == 0,
-        "an output depends on another input": not r.elementwise,
-        "differs at NaN, infinities or extremes": not r.specials_equal,
+        "no point was compared": (r.points == 0, ""),
+        "an output depends on another input": (not r.elementwise, ""),
+        "differs at NaN, infinities or extremes": (not r.specials_equal, ""),
     }
     if r.bound is None:
-        checks[f"claims exact but differs by {r.max_relative:.2g} (at {r.worst_input:g})"] = r.exact_misses > 0
-    else:
-        checks[f"error {r.max_error:.2g} exceeds its stated bound {r.bound:.2g}"] = not r.max_error <= r.bound
-    for text, refused in checks.items():
-        if refused:
-            yield Finding(r.name, "elementwise", Outcome.FAILED, f"patch {r.name} {text}")
+        figures = f" by {r.max_relative:.2g} (at {r.worst_input:g})"
+        return {**checks, "claims exact but differs": (r.exact_misses > 0, figures)}
+    figures = f" {r.bound:.2g}: error {r.max_error:.2g}"
+    return {**checks, "exceeds its stated bound": (not r.max_error <= r.bound, figures)}
 
 
-Needs = Callable[[Measurements, list[CaseMeasurement], Tier], bool]
-
-
-def _on_device(counted: list[CaseMeasurement]) -> list[CaseMeasurement]:
-    return [c for c in counted if c.place is Place.DEVICE]
-
-
-_ALWAYS = {
-    "no case counted": lambda m, counted, tier: not counted,
-    "no counted case ran on the device": lambda m, counted, tier: not _on_device(counted),
-    "no execution proof": lambda m, counted, tier: m.execution is None or m.execution.blocks_on_device < 1,
-    "a device case has no error ratio": lambda m, counted, tier: (
-        any(c.error_ratio is None for c in _on_device(counted))
-    ),
-    "a drafted document has no fp64 oracle": lambda m, counted, tier: len(m.elementwise) < m.documents,
-    "too few independent draws": lambda m, counted, tier: (
-        len({c.draw for c in _on_device(counted)}) < MIN_DRAWS[tier.value]
-    ),
-}  # fmt: skip
-_FULL = {
-    "the patched model was not compared on the CPU": lambda m, counted, tier: (
-        not any(c.place is Place.CPU for c in counted)
-    ),
-    "texts alone were not compared with texts in a batch": lambda m, counted, tier: (
-        not any(c.company_token_cosine is not None for c in _on_device(counted))
-    ),
-    "no mean-centred comparison (fewer than 3 texts)": lambda m, counted, tier: (
-        not any(c.centred_pooled_cosine is not None for c in _on_device(counted))
-    ),
-    "padding on the left was not tried": lambda m, counted, tier: (
-        m.needs_left_padding and not any(c.side == "left" for c in _on_device(counted))
-    ),
-    "no ranking of probe pairs": lambda m, counted, tier: (
-        m.weights is Weights.REAL and (m.spearman is None or m.spearman_pairs < MIN_TEXTS_RANKED)
-    ),
-    "the model was not run at full depth": lambda m, counted, tier: m.depth != "full",
-}  # fmt: skip
-REQUIRED: dict[Tier, dict[str, Needs]] = {Tier.SWEEP: _ALWAYS, Tier.FULL: {**_ALWAYS, **_FULL}}
-
-
-def _missing(m: Measurements, counted: list[CaseMeasurement], tier: Tier) -> Iterator[Finding]:
-    for text, lacks in REQUIRED[tier].items():
-        if lacks(m, counted, tier):
-            yield Finding("set", "evidence", Outcome.UNKNOWN, text)
-
-
-def as_control(name: str, token_cosine: float | None, centred_cosine: float | None, detail: str = "") -> ControlResult:
-    """A control that was run, with the gate's answer to it."""
-    caught = control_caught(name, token_cosine, centred_cosine)
-    return ControlResult(name, True, token_cosine, centred_cosine, caught, detail)
+def _not_applicable(m: Measurements, tier: Tier, policy: Policy) -> tuple[str, ...]:
+    """Controls and oracles that have nothing to act on, with the reason: shown beside every verdict."""
+    controls = {f"{c.name}: {c.detail}" for case in m.cases for c in case.controls if not (c.applicable or c.broken)}
+    return tuple(sorted({*controls, *not_applicable_texts(m, tier, policy)}))

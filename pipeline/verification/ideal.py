@@ -10,6 +10,7 @@ positions only (rotary modules: no parameters) are made in fp32 and rounded once
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -171,6 +172,29 @@ def ideal_run(model: nn.Module, batch: Batch, conversion: Conversion = FP32_NEAR
     mode = IdealDL16()
     with eager_attention(model), rounded_parameters(model, conversion), _host_tables(model, mode), mode:
         return reference_run(model, batch)
+
+
+DL16, BF16 = "dl16", "bfloat16"
+
+
+class Yardstick(NamedTuple):
+    """The run whose error a device's error is divided by, (batch, length, width) fp32, and which one it is."""
+
+    output: Tensor
+    name: str
+
+
+def yardstick_run(model: nn.Module, batch: Batch, conversion: Conversion = FP32_NEAREST) -> Yardstick:
+    """The ideal DL16 run; where that is not finite (weights beyond fp16), the stock model in bf16 on the CPU."""
+    found = ideal_run(model, batch, conversion)
+    if bool(found[batch["attention_mask"].bool()].isfinite().all()):
+        return Yardstick(found, DL16)
+    return Yardstick(bf16_run(model, batch), BF16)
+
+
+def bf16_run(model: nn.Module, batch: Batch) -> Tensor:
+    """Last hidden state of a bf16 copy of the model on the CPU, (batch, length, width) fp32. The model is unchanged."""
+    return reference_run(copy.deepcopy(model).to(torch.bfloat16), batch).float()
 
 
 @contextmanager

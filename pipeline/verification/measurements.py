@@ -22,9 +22,20 @@ class Weights(StrEnum):
     SYNTHETIC = "synthetic"
 
 
+EMBEDDING, HALF = "embedding", "float16"
+"""The task that is judged, and the dtype that the device runs unless a patch says otherwise."""
+SEMANTIC_CONTROLS = frozenset({
+    "uniform_attention", "mask_dropped", "scale_dropped", "positions_dropped", "glu_swapped", "layer_skipped",
+})  # fmt: skip
+"""Structural mistakes; the other controls are outputs made from tensors alone. Stored text."""
+
+
 @dataclass(frozen=True)
 class ControlResult:
-    """One broken output that the gate must refuse. Not applicable: `detail` says why and nothing is judged."""
+    """One broken output that the gate must refuse. Not applicable: `detail` says why and nothing is judged.
+
+    `broken`: it should apply, but running it raised; `detail` holds the error.
+    """
 
     name: str
     applicable: bool
@@ -32,6 +43,7 @@ class ControlResult:
     centred_pooled_cosine: float | None = None
     caught: bool = False
     detail: str = ""
+    broken: bool = False
 
 
 @dataclass(frozen=True)
@@ -39,7 +51,9 @@ class CaseMeasurement:
     """One batch compared with the stock fp32 CPU reference. None: not measured (or, centred, fewer than 3 texts).
 
     `draw` numbers the hidden draw, `side` is "right" or "left". `ideal_token_cosine` is the ideal DL16 run's.
-    `company_token_cosine` compares texts alone with texts in the batch, on the same place.
+    `company_token_cosine` compares texts alone with texts in the batch, on the same place. `yardstick` is whose error
+    the error ratio divides by ("dl16" or "bfloat16"). `problem` says why the output could not be compared at all (empty
+    or of another shape); then no figure counts. `scripts` and `empty_texts` describe the texts of the batch.
     """
 
     name: str
@@ -58,6 +72,10 @@ class CaseMeasurement:
     ideal_token_cosine: float | None = None
     company_token_cosine: float | None = None
     controls: tuple[ControlResult, ...] = ()
+    yardstick: str = "dl16"
+    problem: str = ""
+    scripts: tuple[str, ...] = ()
+    empty_texts: int = 0
 
 
 @dataclass(frozen=True)
@@ -100,7 +118,8 @@ class Measurements:
     """Everything the gate sees.
 
     `needs_left_padding` is true for causal models; `documents` counts drafted documents; `depth` is "full" or
-    "2 of 36".
+    "2 of 36"; `task`, `dtype` (what the device runs) and `family` choose limits and exceptions. `without_text` names
+    the oracles that need text and why they do not apply (the checkpoint has no tokenizer).
     """
 
     weights: Weights
@@ -112,6 +131,10 @@ class Measurements:
     spearman_pairs: int = 0
     needs_left_padding: bool = False
     depth: str = "full"
+    task: str = EMBEDDING
+    dtype: str = HALF
+    family: str = ""
+    without_text: dict[str, str] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -144,7 +167,8 @@ def _numbers(data: dict[str, Any]) -> dict[str, Any]:
 def case_from_dict(data: dict[str, Any]) -> CaseMeasurement:
     """The case whose plain form is `data`."""
     controls = tuple(ControlResult(**_numbers(c)) for c in data["controls"])
-    return CaseMeasurement(**{**_numbers(data), "place": Place(data["place"]), "controls": controls})
+    changed = {"place": Place(data["place"]), "controls": controls, "scripts": tuple(data.get("scripts", ()))}
+    return CaseMeasurement(**{**_numbers(data), **changed})
 
 
 def measurements_from_dict(data: dict[str, Any]) -> Measurements:

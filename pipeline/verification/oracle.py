@@ -13,8 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from pipeline.verification.gate import THRESHOLDS
 from pipeline.verification.measurements import ElementwiseResult
+from pipeline.verification.policy import current_policy
 
 GRID_LIMIT, GRID_STEP = 40.0, 1 / 64
 RANDOM_POINTS = 4096
@@ -46,7 +46,8 @@ def compare_elementwise(
         errors = _errors(points, expected, found)
         same = _specials_equal(specials, stock(specials), document(specials))
         independent = _is_elementwise(document, points, found)
-    misses = ~((errors.ulp <= THRESHOLDS["exact_ulp"]) | (errors.relative <= THRESHOLDS["exact_relative"]))
+    limits = current_policy().mathematics
+    misses = ~((errors.ulp <= limits["exact_ulp"]) | (errors.relative <= limits["exact_relative"]))
     return ElementwiseResult(
         name=name,
         points=len(points) + len(specials),
@@ -87,7 +88,7 @@ def _specials_equal(x: Tensor, expected: Tensor, found: Tensor) -> bool:
     finite = expected.isfinite() & x.isfinite()
     same = torch.where(expected.isnan(), found.isnan(), found == expected)
     scale = torch.maximum(x.abs(), expected.abs()).clamp(min=1.0)
-    near = (found - expected).abs() <= THRESHOLDS["special_tolerance"] * scale
+    near = (found - expected).abs() <= current_policy().mathematics["special_tolerance"] * scale
     return bool(torch.where(finite, near, same).all())
 
 

@@ -1,7 +1,8 @@
 """Probe inputs: hidden texts of many lengths, in company and alone, padded on the side that shows mistakes.
 
 Everything follows from (seed, draw): the same seed gives the same batches again, which is how evidence is replayed.
-With a tokenizer texts are real, with special tokens; without one they are random plain token ids.
+With a tokenizer texts come from the grammar, with special tokens, in every script, the empty one among them; without
+one they are random plain token ids, and what needs text is not run.
 """
 
 from __future__ import annotations
@@ -9,23 +10,38 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, NamedTuple
 
 import torch
+import yaml
 from torch import Tensor
 
 from pipeline.verification.parts import pad_id, plain_ids
-from pipeline.verification.texts import probe_text
+from pipeline.verification.texts import one_of_each_script, probe_text, signed, single_character
 
+RANKED = "ranking"
 STICK = 64  # lengths around a stick and a length bucket are where layouts change
 LONGEST = 512  # longest probe, tokens
-RANKED_TEXTS, RANKED_BATCH, RANKED_LENGTH = 48, 16, 24
+SHORT = 48  # longest single sentence in the batches of scripts and of ranking
+RANKED_BATCH, PAIRS_PER_LANGUAGE = 16, 2
 FEWER_TEXTS = 5
+
+
+@lru_cache(maxsize=1)
+def probe_pairs() -> dict[str, list[tuple[str, str]]]:
+    """Language to its pairs of sentences for ranking."""
+    text = files(__package__).joinpath("probe_pairs.yaml").read_text("utf-8")
+    return {language: [(a, b) for a, b in pairs] for language, pairs in yaml.safe_load(text).items()}
 
 
 @dataclass(frozen=True)
 class ProbeBatch:
-    """One batch: `inputs` are (batch, length) int64 on the CPU; `purpose` is "case" or "ranking" (no verdict alone)."""
+    """One batch: `inputs` are (batch, length) int64 on the CPU; `purpose` is "case", "scripts", "ranking" or "alone".
+
+    `scripts` names the scripts whose sentences are whole in it; `empty_texts` counts texts of no character.
+    """
 
     name: str
     draw: int
@@ -33,6 +49,8 @@ class ProbeBatch:
     purpose: str
     inputs: dict[str, Tensor]
     lengths: tuple[int, ...]
+    scripts: tuple[str, ...] = ()
+    empty_texts: int = 0
 
     @property
     def mask(self) -> Tensor:
@@ -40,7 +58,14 @@ class ProbeBatch:
         return self.inputs["attention_mask"]
 
 
-Text = list[int]
+class Text(NamedTuple):
+    """Token ids of one text. `script` is that of a sentence that was not cut, "" for any other text."""
+
+    ids: list[int]
+    script: str = ""
+    empty: bool = False
+
+
 Source = Callable[[random.Random, int], Text]
 
 
@@ -58,7 +83,8 @@ def probe_batches(
 
     `sweep`: one batch of five texts within a stick, one of them of one token. `full`: draw 0 has that and the longest
     text allowed, draw 1 a batch beyond a stick; causal models also get the first batch padded on the left; with a
-    tokenizer draw 0 adds ranking batches. Raises ValueError if the model allows fewer than 8 tokens.
+    tokenizer both draws have a sentence of every script, the empty text and a single character, and draw 0 the pairs
+    that are ranked. Raises ValueError if the model allows fewer than 8 tokens.
     """
     limit = min(LONGEST, max_length or length_limit(config))
     if limit < 8:
@@ -70,7 +96,9 @@ def probe_batches(
     side = "left" if causal else "right"
     batches = [make.batch(f"{_name(draw)}-{side}", texts, side)]
     if tier == "full":
-        batches += _extra(make, texts, draw, limit, causal, tokenizer is not None)
+        batches += _extra(make, texts, draw, limit, causal)
+    if tier == "full" and tokenizer is not None:
+        batches += make.text_batches(min(limit, SHORT), side, ranked=draw % 2 == 0)
     return batches
 
 
@@ -90,14 +118,12 @@ def _case_lengths(rng: random.Random, draw: int, limit: int, tier: str) -> list[
     return found
 
 
-def _extra(make: _Maker, texts: list[Text], draw: int, limit: int, causal: bool, ranked: bool) -> list[ProbeBatch]:
+def _extra(make: _Maker, texts: list[Text], draw: int, limit: int, causal: bool) -> list[ProbeBatch]:
     found: list[ProbeBatch] = []
     if causal:
         found.append(make.batch(f"{_name(draw)}-right", texts, "right"))
     if draw % 2 == 0 and limit > 2 * STICK:
         found.append(make.batch(f"draw{draw}-longest", [make.text(limit)], "right"))
-    if draw % 2 == 0 and ranked:
-        found += make.ranking(min(limit, RANKED_LENGTH), "left" if causal else "right")
     return found
 
 
@@ -105,7 +131,7 @@ class _Maker:
     """Makes texts and batches of one draw."""
 
     def __init__(self, config: Any, tokenizer: Any | None, rng: random.Random, draw: int) -> None:
-        self.rng, self.draw = rng, draw
+        self.rng, self.draw, self.tokenizer = rng, draw, tokenizer
         self.pad = tokenizer.pad_token_id if tokenizer is not None else pad_id(config)
         self.pad = pad_id(config) if self.pad is None else self.pad
         self.types = tokenizer is not None and "token_type_ids" in tokenizer.model_input_names
@@ -117,29 +143,52 @@ class _Maker:
 
     def batch(self, name: str, texts: Sequence[Text], side: str, purpose: str = "case") -> ProbeBatch:
         """The texts padded on `side` to the longest of them."""
-        longest = max(map(len, texts))
+        lengths = tuple(len(text.ids) for text in texts)
+        longest = max(lengths)
         ids = torch.full((len(texts), longest), self.pad, dtype=torch.int64)
         mask = torch.zeros_like(ids)
         for row, text in enumerate(texts):
-            columns = slice(0, len(text)) if side == "right" else slice(longest - len(text), None)
-            ids[row, columns] = torch.tensor(text)
+            columns = slice(0, lengths[row]) if side == "right" else slice(longest - lengths[row], None)
+            ids[row, columns] = torch.tensor(text.ids)
             mask[row, columns] = 1
         inputs = {"input_ids": ids, "attention_mask": mask}
         if self.types:
             inputs["token_type_ids"] = torch.zeros_like(ids)
-        return ProbeBatch(name, self.draw, side, purpose, inputs, tuple(map(len, texts)))
+        scripts = tuple(sorted({text.script for text in texts if text.script}))
+        empty = sum(text.empty for text in texts)
+        return ProbeBatch(name, self.draw, side, purpose, inputs, lengths, scripts, empty)
 
-    def ranking(self, longest: int, side: str) -> list[ProbeBatch]:
-        """Batches of short texts whose pooled vectors are ranked against each other."""
-        shortest = min(8, longest)
-        texts = [self.text(self.rng.randrange(shortest, longest + 1)) for _ in range(RANKED_TEXTS)]
-        groups = [texts[i : i + RANKED_BATCH] for i in range(0, RANKED_TEXTS, RANKED_BATCH)]
-        return [self.batch(f"draw{self.draw}-ranking{i}", group, side, "ranking") for i, group in enumerate(groups)]
+    def text_batches(self, longest: int, side: str, ranked: bool) -> list[ProbeBatch]:
+        """A sentence of every script with the texts that are hardly one; if `ranked`, the pairs that are ranked."""
+        sentences = [self._short(signed(self.rng, text), longest, script) for script, text in self._scripts()]
+        odd = [self._short(text, longest) for text in ("", single_character(self.rng))]
+        texts = [text for text in [*sentences, *odd] if text.ids]
+        batches = [self.batch(f"draw{self.draw}-scripts", texts, side, "scripts")]
+        return [*batches, *self._ranking(longest, side)] if ranked else batches
+
+    def _scripts(self) -> list[tuple[str, str]]:
+        return one_of_each_script(self.rng)
+
+    def _short(self, text: str, longest: int, script: str = "") -> Text:
+        """A text of at most `longest` tokens; one that is cut no longer counts as a sentence of its script."""
+        assert self.tokenizer is not None
+        whole = list(self.tokenizer(text)["input_ids"])
+        if len(whole) <= longest:
+            return Text(whole, script, empty=not text)
+        return Text(list(self.tokenizer(text, truncation=True, max_length=longest)["input_ids"]))
+
+    def _ranking(self, longest: int, side: str) -> list[ProbeBatch]:
+        """Batches of the sentences of hidden pairs, as many of each language, whose pooled vectors are ranked."""
+        chosen = [pair for pairs in probe_pairs().values() for pair in self.rng.sample(pairs, PAIRS_PER_LANGUAGE)]
+        self.rng.shuffle(chosen)
+        texts = [self._short(text, longest) for pair in chosen for text in pair]
+        groups = [texts[i : i + RANKED_BATCH] for i in range(0, len(texts), RANKED_BATCH)]
+        return [self.batch(f"draw{self.draw}-ranking{i}", group, side, RANKED) for i, group in enumerate(groups)]
 
 
 def _random_ids(config: Any) -> Source:
     ids = plain_ids(config, config.vocab_size)
-    return lambda rng, length: [int(ids[rng.randrange(len(ids))]) for _ in range(length)]
+    return lambda rng, length: Text([int(ids[rng.randrange(len(ids))]) for _ in range(length)])
 
 
 def _tokenized(tokenizer: Any) -> Source:
@@ -147,14 +196,23 @@ def _tokenized(tokenizer: Any) -> Source:
 
     def make(rng: random.Random, length: int) -> Text:
         if length <= special:
-            return list(tokenizer("")["input_ids"]) or [0]
-        words, found = length, list[int]()
+            return Text(list(tokenizer("")["input_ids"]), empty=True)
+        characters, found = length, list[int]()
         while len(found) < length:
-            found = list(tokenizer(probe_text(rng, words), truncation=True, max_length=length)["input_ids"])
-            words = 2 * words + 1
-        return found
+            found = list(tokenizer(probe_text(rng, characters), truncation=True, max_length=length)["input_ids"])
+            characters = 2 * characters + 1
+        return Text(found)
 
     return make
+
+
+def texts_missing(tokenizer: Any | None) -> dict[str, str]:
+    """The oracles that need text and cannot be had of this tokenizer (None: there is none), with the reason."""
+    if tokenizer is None:
+        return dict.fromkeys(("empty_text", "scripts", "ranking"), "the checkpoint has no tokenizer")
+    if not tokenizer("")["input_ids"]:
+        return {"empty_text": "the tokenizer gives no token for it"}
+    return {}
 
 
 def length_limit(config: Any) -> int:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.types import canonical
+from pipeline.verification.policy import current_policy
 
 DISTRIBUTIONS = ("torch", "transformers", "safetensors")
 SOURCES = {"simulator": "sim_backend", "patches": "adapters/patches", "gate": "pipeline/verification"}
@@ -26,6 +27,7 @@ def environment_of(profile: str) -> dict[str, Any]:
     versions: dict[str, Any] = {name: _version(name) for name in DISTRIBUTIONS}
     versions["profile"] = profile
     versions |= {name: _source_digest(path) for name, path in SOURCES.items()}
+    versions["policy"] = current_policy().digest
     return {**versions, "digest": hashlib.sha256(canonical(versions)).hexdigest()}
 
 

@@ -138,7 +138,10 @@ def test_the_review_page_shows_what_a_reviewer_needs(story: TestClient) -> None:
     assert "v2 = aten.mul.Tensor(v1, x)" in page  # what replaces it
     assert "pow_cube: pow(x, 3)" in page  # the proof
     assert "zeros add nothing to QK^T" in page  # the mathematics
-    assert "uniform attention" in page  # a control
+    assert "uniform_attention" in page  # a control
+    assert "Cases: 8 passes; not applicable: 2." in page
+    assert "glu_swapped: no gated feed-forward" in page  # what had nothing to act on is shown
+    assert "ranking: synthetic weights rank nothing" in page
     assert "Same mathematics in fp64" in page
     assert "4 of 4" in page
     assert "0 not counted" in page

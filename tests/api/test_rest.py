@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 
 from pipeline.database.facts import mark_demo
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.verification.gate import GATE_VERSION
+from pipeline.verification.policy import current_policy
 
 Sweep = Callable[..., int]
 Entries = Callable[..., int]
@@ -78,7 +78,7 @@ def test_a_model_tells_what_fails_and_where(client: TestClient, sweep: Sweep) ->
     assert ("wrong_values", "aten.pow.Tensor_Scalar", "activations.py:66") in found
     assert [run["stage"] for run in model["runs"]] == ["verify", "draft", "diagnose", "capture", "inspect"]
     run = client.get(f"/api/v1/runs/{model['runs'][0]['id']}").json()
-    assert run["evidence"]["gate"] == GATE_VERSION
+    assert run["evidence"]["gate"] == current_policy().version
 
 
 def test_a_verdict_of_another_environment_is_stale(

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pipeline.verification.gate import THRESHOLDS
 from pipeline.verification.ideal import ideal_run
+from pipeline.verification.measurements import EMBEDDING, HALF
 from pipeline.verification.measures import lowest_token_cosine
 from pipeline.verification.parts import (
     MASKED_BELOW,
@@ -29,6 +29,7 @@ from pipeline.verification.parts import (
     stream_of,
     vocabulary_of,
 )
+from pipeline.verification.policy import current_policy
 from pipeline.weights.synthetic import recipe
 from pipeline.weights.synthetic.draw import draw, stream_for
 from pipeline.weights.synthetic.probe import check_batch
@@ -88,7 +89,7 @@ def _report(
         writers=len(found.writers),
         branch_norms=len(found.branch_norms),
         ideal_token_cosine=cosine,
-        void=not cosine >= THRESHOLDS["ideal_token_cosine"],
+        void=not cosine >= current_policy().limits(EMBEDDING, HALF)["ideal_token_cosine"],
         depth=depth,
     )
 

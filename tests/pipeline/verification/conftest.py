@@ -33,6 +33,11 @@ TINY_BERT = {"model_type": "bert", **TINY}
 TINY_ALBERT = {"model_type": "albert", "embedding_size": 32, "hidden_act": "gelu_new", **TINY}
 TINY_LLAMA = {"model_type": "llama", "pad_token_id": 0, "num_key_value_heads": 2, **TINY}
 SEED = 20240229
+CONTROLS = (
+    ControlResult("zeros", True, 0.0, -0.2, True),
+    ControlResult("uniform_attention", True, 0.4, 0.3, True),
+    ControlResult("glu_swapped", False, detail="no gated feed-forward"),
+)
 
 
 @pytest.fixture(scope="session")
@@ -112,7 +117,9 @@ def good_case() -> Callable[..., CaseMeasurement]:
             "error_ratio": 1.1,
             "ideal_token_cosine": 0.9999,
             "company_token_cosine": 0.9999,
-            "controls": (ControlResult("zeros", True, 0.0, -0.2, True), ControlResult("glu_swapped", False)),
+            "controls": CONTROLS,
+            "scripts": tuple(f"script{i}" for i in range(12)),
+            "empty_texts": 1,
         }
         return CaseMeasurement(**{**fields, **changes})
 
@@ -124,7 +131,8 @@ def good_set(good_case: Callable[..., CaseMeasurement]) -> Callable[..., Measure
     """Measurements that pass the full tier; keyword arguments change them."""
 
     def make(**changes: Any) -> Measurements:
-        cases = (good_case(), good_case(draw=1), good_case(place=Place.CPU, error_ratio=None))
+        cpu = good_case(name="draw0-mixed-right-cpu", place=Place.CPU, error_ratio=None)
+        cases = (good_case(), good_case(name="draw1-mixed-right-device", draw=1), cpu)
         fields: dict[str, Any] = {
             "weights": Weights.SYNTHETIC,
             "cases": cases,

@@ -10,13 +10,25 @@ import torch
 from pipeline.verification import controls
 from pipeline.verification.compare import StockRuns, measure_case, stock_runs
 from pipeline.verification.controls import SEMANTIC, TRIVIAL, run_controls
-from pipeline.verification.gate import Outcome, Tier, judge, void_reason
-from pipeline.verification.measurements import ControlResult, ExecutionProof, Measurements, Place, Weights
+from pipeline.verification.gate import judge, rules_of, void_reason
+from pipeline.verification.measurements import (
+    SEMANTIC_CONTROLS,
+    ControlResult,
+    ExecutionProof,
+    Measurements,
+    Place,
+    Weights,
+)
 from pipeline.verification.parts import is_causal, reference_run
 from pipeline.verification.probes import ProbeBatch, probe_batches
+from pipeline.verification.verdict import Outcome, Tier
 from pipeline.weights.synthetic.build import synthesise
 
 from .conftest import SEED, TINY
+
+
+def test_the_gate_knows_the_structural_controls_by_name() -> None:
+    assert set(SEMANTIC) == SEMANTIC_CONTROLS
 
 
 def by_name(controls: tuple[ControlResult, ...] | list[ControlResult]) -> dict[str, ControlResult]:
@@ -55,7 +67,7 @@ def test_every_control_is_caught_on_the_real_minilm(minilm: Any, minilm_tokenize
     assert {n for n, c in found.items() if not c.applicable} == {"glu_swapped"}
     assert all(c.caught for c in found.values() if c.applicable), found
     case = measure_case(probe, stock.ideal, stock, "mean", Place.DEVICE)
-    assert void_reason(case, Weights.REAL) is None
+    assert void_reason(case, rules_of(Measurements(Weights.REAL))) is None
 
 
 def test_a_tied_token_table_is_not_taken_for_a_position_table() -> None:
@@ -141,7 +153,8 @@ def test_a_control_that_cannot_run_says_so(
     monkeypatch.setitem(SEMANTIC, "glu_swapped", breaks)
     found = by_name(run_controls(tiny_bert, bert_probe.inputs, bert_stock.reference, "mean"))
     assert not found["glu_swapped"].applicable
-    assert found["glu_swapped"].detail == "could not be run: RuntimeError: sizes differ"
+    assert found["glu_swapped"].broken
+    assert found["glu_swapped"].detail == "RuntimeError: sizes differ"
 
 
 @pytest.mark.parametrize(("causal", "fixture"), [(False, "tiny_bert"), (True, "tiny_llama")])

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import copy
 import json
+import zlib
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from pipeline.verification.evidence import EvidenceChanged, check_evidence, evidence_digest, evidence_document
+from pipeline.verification.evidence import (
+    LARGEST_DOCUMENT,
+    EvidenceChanged,
+    check_evidence,
+    evidence_digest,
+    evidence_document,
+    pack_evidence,
+    summary_of,
+    unpack_evidence,
+)
 from pipeline.verification.gate import judge
 from pipeline.verification.measurements import Measurements
 from pipeline.verification.seeds import HiddenSeeds
@@ -37,7 +47,7 @@ def make(measurements: Measurements, seeds: HiddenSeeds | None = None) -> dict[s
 def test_evidence_survives_storage(document: dict[str, Any]) -> None:
     stored = json.loads(json.dumps(document, allow_nan=False))
     check_evidence(stored)
-    assert stored["seeds"] == [1, 2]
+    assert stored["seeds"]["seeds"] == [1, 2]
     assert stored["verdict"]["outcome"] == "passed"
 
 
@@ -55,10 +65,50 @@ def test_a_verdict_that_does_not_follow_is_noticed(good_set: Callable[..., Measu
         check_evidence(document)
 
 
-def test_another_gate_version_is_checked_by_digest_only(document: dict[str, Any]) -> None:
-    document["gate"], document["verdict"]["outcome"] = "gate-0", "failed"
+def test_a_verdict_without_its_case_reasons_is_noticed(good_set: Callable[..., Measurements]) -> None:
+    document = copy.deepcopy(make(good_set()))
+    document["verdict"]["document"]["cases"][0]["outcome"] = "unknown"
+    document["digest"] = evidence_digest(document)
+    with pytest.raises(EvidenceChanged, match="the gate says passed"):
+        check_evidence(document)
+
+
+def test_evidence_is_judged_by_the_policy_it_carries_on_its_day(document: dict[str, Any]) -> None:
+    stricter = copy.deepcopy(document)
+    stricter["policy"]["thresholds"]["embedding"]["float16"]["device_token_cosine"] = 0.99995
+    stricter["digest"] = evidence_digest(stricter)
+    with pytest.raises(EvidenceChanged, match="the gate says failed"):
+        check_evidence(stricter)
+
+
+def test_another_format_is_checked_by_digest_only(document: dict[str, Any]) -> None:
+    document["format"], document["verdict"]["outcome"] = 1, "failed"
     document["digest"] = evidence_digest(document)
     check_evidence(document)
+
+
+def test_stored_evidence_is_small_and_comes_back_whole(document: dict[str, Any]) -> None:
+    packed = pack_evidence(document)
+    assert unpack_evidence(packed) == document
+    assert len(packed) < len(json.dumps(document)) / 3
+    assert pack_evidence(document) == packed, "the same document has the same address"
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-9], lambda b: b"x" + b, lambda b: b""])
+def test_damaged_evidence_is_refused(document: dict[str, Any], damage: Callable[[bytes], bytes]) -> None:
+    with pytest.raises(EvidenceChanged):
+        unpack_evidence(damage(pack_evidence(document)))
+
+
+def test_evidence_that_unpacks_without_end_is_refused() -> None:
+    with pytest.raises(EvidenceChanged, match="larger than"):
+        unpack_evidence(zlib.compress(b" " * (LARGEST_DOCUMENT + 1)))
+
+
+def test_the_row_keeps_no_seed(document: dict[str, Any]) -> None:
+    kept = summary_of(document)
+    assert kept["verdict"] == document["verdict"]
+    assert "seeds" not in json.dumps(kept)
 
 
 def test_seeds_of_another_candidate_are_refused(good_set: Callable[..., Measurements]) -> None:

@@ -10,11 +10,12 @@ import torch
 
 from pipeline.verification import controls
 from pipeline.verification.compare import StockRuns, measure_case, ranking
-from pipeline.verification.gate import Outcome, Tier, Verdict, judge
+from pipeline.verification.gate import judge
 from pipeline.verification.ideal import ideal_run, round_dl16
 from pipeline.verification.measurements import ExecutionProof, Measurements, Place, Weights
 from pipeline.verification.parts import eager_attention
 from pipeline.verification.probes import ProbeBatch, alone_batches
+from pipeline.verification.verdict import Outcome, Tier, Verdict
 
 PROOF = ExecutionProof({}, blocks_on_device=3)
 Wrong = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -82,14 +83,34 @@ def test_a_text_that_changes_in_company_is_refused(
     assert judge(Measurements(Weights.SYNTHETIC, (bad,), PROOF), Tier.SWEEP).outcome is Outcome.FAILED
 
 
-def test_an_output_of_another_shape_is_an_error(bert_probe: ProbeBatch, bert_stock: StockRuns) -> None:
-    with pytest.raises(ValueError, match="output"):
-        measure_case(bert_probe, bert_stock.reference[:, :-1], bert_stock, "mean", Place.DEVICE)
+NOT_COMPARABLE: dict[str, Wrong] = {
+    "a token too few": lambda reference, mask: reference[:, :-1],
+    "a text too few": lambda reference, mask: reference[:-1],
+    "no text": lambda reference, mask: reference[:0],
+    "no channel": lambda reference, mask: reference[..., :0],
+}
+
+
+@pytest.mark.parametrize("wrong", NOT_COMPARABLE.values(), ids=NOT_COMPARABLE.keys())
+def test_an_output_that_is_empty_or_of_another_shape_fails_its_case(
+    bert_probe: ProbeBatch, bert_stock: StockRuns, wrong: Wrong
+) -> None:
+    verdict = verdict_on(wrong(bert_stock.reference, bert_probe.mask), bert_probe, bert_stock)
+    assert verdict.outcome is Outcome.FAILED
+    assert "the output is" in verdict.reasons[0].text
 
 
 def test_ranking_sees_swapped_texts(bert_probe: ProbeBatch, bert_stock: StockRuns) -> None:
     reference, mask = bert_stock.reference, bert_probe.mask
-    assert ranking([(bert_stock.ideal, reference, mask)], "mean").spearman > 0.9
+    ideal = ranking([(bert_stock.ideal, reference, mask)], "mean")
     swapped = ranking([(reference.roll(1, 0), reference, mask.roll(1, 0) | mask)], "mean")
+    assert ideal is not None
+    assert ideal.spearman > 0.9
+    assert swapped is not None
     assert swapped.pairs == 10
     assert swapped.spearman < 0.9
+
+
+def test_nothing_is_ranked_without_texts_or_shapes(bert_probe: ProbeBatch, bert_stock: StockRuns) -> None:
+    assert ranking([], "mean") is None
+    assert ranking([(bert_stock.reference[:, :-1], bert_stock.reference, bert_probe.mask)], "mean") is None

@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 import torch
 
-from pipeline.verification.probes import alone_batches, length_limit, probe_batches
+from pipeline.verification.policy import current_policy
+from pipeline.verification.probes import (
+    PAIRS_PER_LANGUAGE,
+    alone_batches,
+    length_limit,
+    probe_batches,
+    probe_pairs,
+    texts_missing,
+)
 from pipeline.verification.seeds import draw_hidden_seeds
 
 from .conftest import SEED
@@ -48,13 +56,48 @@ def test_causal_models_are_padded_on_both_sides_with_the_same_texts(tiny_llama: 
 
 def test_real_texts_have_special_tokens_types_and_exact_lengths(minilm: Any, minilm_tokenizer: Any) -> None:
     first = probe_batches(minilm.config, minilm_tokenizer, SEED, 0, tier="full")
-    mixed, longest, *ranked = first
+    mixed, longest, scripts, *ranked = first
     assert {2, 63, 64} <= set(mixed.lengths)
     assert longest.lengths == (512,)
     assert (mixed.inputs["input_ids"][:, 0] == minilm_tokenizer.cls_token_id).all()
     assert "token_type_ids" in mixed.inputs
+    assert scripts.empty_texts == 1
+    assert 2 in scripts.lengths, "the empty text is two special tokens"
     assert {p.purpose for p in ranked} == {"ranking"}
-    assert sum(len(p.lengths) for p in ranked) == 48
+    assert sum(len(p.lengths) for p in ranked) == 2 * PAIRS_PER_LANGUAGE * len(probe_pairs()) == 48
+    second = probe_batches(minilm.config, minilm_tokenizer, SEED, 1, tier="full")
+    assert [p.purpose for p in second] == ["case", "scripts"]
+
+
+def test_both_draws_together_show_enough_scripts(minilm: Any, minilm_tokenizer: Any) -> None:
+    for seed in range(20):
+        draws = [probe_batches(minilm.config, minilm_tokenizer, seed, d, tier="full") for d in (0, 1)]
+        found = {script for batches in draws for probe in batches for script in probe.scripts}
+        assert len(found) >= current_policy().guards["scripts"], (seed, found)
+
+
+class NoTokenForNothing:
+    """A tokenizer without special tokens: it gives the empty text no token, as some decoders' do."""
+
+    pad_token_id, model_input_names = 0, ("input_ids",)
+
+    def num_special_tokens_to_add(self) -> int:
+        return 0
+
+    def __call__(self, text: str, **how: Any) -> dict[str, list[int]]:
+        return {"input_ids": [10 + ord(c) % 300 for c in text][: how.get("max_length")]}
+
+
+def test_an_empty_text_without_tokens_is_left_out_and_said(tiny_bert: Any) -> None:
+    probes = probe_batches(tiny_bert.config, NoTokenForNothing(), SEED, tier="full")
+    assert all(n > 0 for probe in probes for n in probe.lengths)
+    assert not any(probe.empty_texts for probe in probes)
+    assert texts_missing(NoTokenForNothing()) == {"empty_text": "the tokenizer gives no token for it"}
+
+
+def test_what_needs_text_is_named_where_there_is_no_tokenizer(minilm_tokenizer: Any) -> None:
+    assert set(texts_missing(None)) == {"empty_text", "scripts", "ranking"}
+    assert texts_missing(minilm_tokenizer) == {}
 
 
 def test_random_texts_avoid_special_ids(tiny_llama: Any) -> None:
