@@ -16,6 +16,7 @@ from pipeline.requests.service import request_status
 from pipeline.sweeps.repository import get_model
 from pipeline.sweeps.service import adapter_label
 from pipeline.work.models import Outcome, Run, RunState
+from pipeline.work.order import queued_before
 from pipeline.work.repository import runs_of_checkpoint
 
 FAILURE_FIELDS = ("kind", "op", "source", "module", "place", "count", "after", "message")
@@ -182,7 +183,7 @@ def _dropped(row: ModelRow) -> str:
 def _position(session: Session, runs: list[Run]) -> int | None:
     """Its place in the queue, from 1; None when nothing of it is queued."""
     queued = [run for run in runs if run.state == RunState.QUEUED]
-    return min(repository.queued_before(session, run) for run in queued) + 1 if queued else None
+    return min(queued_before(session, run) for run in queued) + 1 if queued else None
 
 
 def _expected_wait_s(session: Session, position: int | None, workers: int) -> float | None:

@@ -195,12 +195,6 @@ def runs_of_request(session: Session, request_id: str) -> list[Run]:
     return list(session.scalars(query.where(Sweep.request_id == request_id).order_by(Run.id)))
 
 
-def queued_before(session: Session, run: Run) -> int:
-    """How many queued runs go before this one."""
-    earlier = or_(Run.priority > run.priority, and_(Run.priority == run.priority, Run.id < run.id))
-    return session.scalar(select(func.count(Run.id)).where(Run.state == RunState.QUEUED, earlier)) or 0
-
-
 def mean_run_s(session: Session, newest: int = 50) -> float | None:
     """Mean seconds of the newest finished runs; None if none has been timed."""
     timed = select(Run.seconds).where(Run.seconds.is_not(None)).order_by(Run.id.desc()).limit(newest).subquery()

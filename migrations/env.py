@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from alembic import context
-from sqlalchemy import text
+from sqlalchemy import Engine, event, text
 
 from pipeline.database.base import UtcDateTime
 from pipeline.database.engine import WRITER, build_engine
@@ -12,6 +14,7 @@ from pipeline.settings import get_settings
 
 TIME_LIMITS = ("SET lock_timeout = '4s'", "SET statement_timeout = '30s'")
 """A migration that cannot get its locks at once fails and is run again, rather than blocking the service."""
+CHECK = "PRAGMA foreign_key_check"
 ADVISORY_LOCK = 7_319_884_201
 """Two processes that start together upgrade one after the other."""
 
@@ -23,9 +26,21 @@ def render_item(kind: str, item: object, _context: object) -> str | bool:
     return False
 
 
+def migrating_engine(url: str) -> Engine:
+    """An engine for migrations: SQLite changes a table by making it anew, which its foreign keys would refuse."""
+    engine = build_engine(url)
+    if engine.dialect.name == "sqlite":
+        event.listen(engine, "connect", _without_foreign_keys)
+    return engine
+
+
+def _without_foreign_keys(connection: Any, _record: Any) -> None:
+    connection.execute("PRAGMA foreign_keys = OFF")
+
+
 def run() -> None:
-    """Run the migrations in one transaction."""
-    engine = build_engine(context.config.attributes.get("url") or get_settings().sqlalchemy_url)
+    """Run the migrations in one transaction. On SQLite every reference is checked before it is committed."""
+    engine = migrating_engine(context.config.attributes.get("url") or get_settings().sqlalchemy_url)
     try:
         with engine.connect().execution_options(**WRITER) as connection:
             if connection.dialect.name == "postgresql":
@@ -41,6 +56,8 @@ def run() -> None:
             )
             with context.begin_transaction():
                 context.run_migrations()
+            if connection.dialect.name == "sqlite" and (broken := connection.execute(text(CHECK)).first()):
+                raise RuntimeError(f"the migration would leave a broken reference: {tuple(broken)}")
             connection.commit()
     finally:
         engine.dispose()

@@ -35,6 +35,14 @@ class Settings(BaseSettings):
     child_module: str = "pipeline.execution.child"
     """What runs a stage's body: a module, or a file that ends in `.py`."""
     free_disk_floor_mb: int = Field(default=512, ge=0)
+    memory_mb: int | None = Field(default=None, ge=256)
+    """What children of one machine may fill together; unset means four fifths of the machine."""
+    catalog_refresh_hours: float = Field(default=0.0, ge=0)
+    """The Hub is listed once in every such period; 0 means only when told to."""
+    sweep_hours: float = Field(default=0.0, ge=0)
+    """The newest catalogue is swept once in every such period; 0 means only when told to."""
+    scheduled_top: int = Field(default=1000, ge=1)
+    """Models of a scheduled refresh or sweep."""
 
     @property
     def sqlalchemy_url(self) -> str:

@@ -15,6 +15,7 @@ GROUPS = (
     "db",
     "ops",
     "profile",
+    "queue",
     "requests",
     "review",
     "sandbox",

@@ -22,9 +22,10 @@ from pipeline.sweeps.catalogue import entry_of
 from pipeline.sweeps.errors import UnknownModel
 from pipeline.sweeps.schemas import SweepOptions
 from pipeline.sweeps.service import is_finished, start_sweep, sweep_report
+from pipeline.work.control import Cancelled, cancel_sweep
 
-REQUEST_PRIORITY = 100_000
-"""Somebody waits: before sweeps, after re-runs of a release."""
+ANYBODY = "anybody"
+"""The requester of requests that nobody in particular made."""
 
 
 class Created(NamedTuple):
@@ -70,9 +71,14 @@ def create_request(
 
 def _queue(session: Session, request: RequestRow, releases: str) -> None:
     entry = listed_entry(session, request.model)
-    how = SweepOptions(request.profile, releases=releases, request_id=request.id, priority=REQUEST_PRIORITY)  # type: ignore[arg-type]
+    how = SweepOptions(request.profile, releases=releases, request_id=request.id, requester=requester_of(request))  # type: ignore[arg-type]
     start_sweep(session, f"request {request.id}", [entry], how)
     emit(session, "request.created", "request", request.id, request_id=request.id, model=request.model)
+
+
+def requester_of(request: RequestRow) -> str:
+    """Who takes a turn in the queue for this request."""
+    return ANYBODY if request.principal_id is None else f"principal {request.principal_id}"
 
 
 def listed_entry(session: Session, name: str) -> CatalogueEntry:
@@ -106,3 +112,22 @@ def request_status(session: Session, request_id: str) -> dict[str, Any]:
         "created_at": request.created_at.isoformat(),
         "result": report["models"][0] if report["models"] else None,
     }
+
+
+def cancel_request(session: Session, request: RequestRow) -> Cancelled:
+    """End a request and the runs that only it waits for. One that has ended stays as it is."""
+    if request.state != RequestState.OPEN:
+        return Cancelled([], [])
+    request.state, request.finished_at = RequestState.CANCELLED, database_now(session)
+    session.flush()
+    sweep = repository.sweep_of_request(session, request.id)
+    done = cancel_sweep(session, sweep) if sweep else Cancelled([], [])
+    emit(session, "request.cancelled", "request", request.id, request_id=request.id)
+    return done
+
+
+def cancel_named(session: Session, what: str) -> Cancelled:
+    """End the request with this id, or the sweep with this number. Raises `UnknownRequest`, `UnknownSweep`."""
+    if what.isascii() and what.isdecimal():
+        return cancel_sweep(session, sweeps.get_sweep(session, int(what)))
+    return cancel_request(session, repository.get_request(session, what))

@@ -19,8 +19,9 @@ from pipeline.sweeps.models import (
     Model,
     Sweep,
     SweepRun,
+    SweepState,
 )
-from pipeline.work.models import FailureRow, Run, RunState
+from pipeline.work.models import ACTIVE_STATES, FailureRow, Run, RunState
 
 
 def get_model(session: Session, name: str) -> Model:
@@ -67,8 +68,9 @@ def list_sweeps(session: Session, limit: int = 50) -> list[Sweep]:
 
 
 def sweeps_of_run(session: Session, run_id: int) -> list[int]:
-    """The sweeps that need this run."""
-    return list(session.scalars(select(SweepRun.sweep_id).where(SweepRun.run_id == run_id)))
+    """The sweeps that need this run, cancelled ones left out."""
+    query = select(SweepRun.sweep_id).join(Sweep, Sweep.id == SweepRun.sweep_id)
+    return list(session.scalars(query.where(SweepRun.run_id == run_id, Sweep.state != SweepState.CANCELLED)))
 
 
 def link_run(session: Session, sweep_id: int, run: Run) -> None:
@@ -81,7 +83,7 @@ def link_run(session: Session, sweep_id: int, run: Run) -> None:
 def count_unfinished_runs(session: Session, sweep_id: int) -> int:
     """How many runs a sweep still waits for."""
     query = select(func.count(Run.id)).select_from(Run).join(SweepRun, SweepRun.run_id == Run.id)
-    return session.scalar(query.where(SweepRun.sweep_id == sweep_id, Run.state != RunState.DONE)) or 0
+    return session.scalar(query.where(SweepRun.sweep_id == sweep_id, Run.state.in_(ACTIVE_STATES))) or 0
 
 
 def sweep_runs(session: Session, sweep_id: int) -> list[tuple[Run, bool]]:

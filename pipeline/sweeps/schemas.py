@@ -23,7 +23,8 @@ class SweepOptions:
     tier: str = "sweep"
     top: int | None = None
     request_id: str | None = None
-    priority: int = 0
+    requester: str | None = None
+    """Who asked, where somebody did: requesters take turns, and go before sweeps."""
 
 
 def checked(name: str, value: str, allowed: Sequence[str]) -> Any:

@@ -15,11 +15,11 @@ from pipeline.review.models import CandidateState
 from pipeline.review.repository import candidates_of_checkpoint
 from pipeline.sweeps import repository
 from pipeline.sweeps.catalogue import store_snapshot
-from pipeline.sweeps.models import CatalogueEntry, Sweep, SweepState
+from pipeline.sweeps.models import CatalogueEntry, CatalogueSnapshot, Sweep, SweepState
 from pipeline.sweeps.schemas import SweepOptions
 from pipeline.work import flow
 from pipeline.work.environment import environment_digest
-from pipeline.work.models import Outcome, Run, RunState, StageName
+from pipeline.work.models import Lane, Outcome, Run, RunState, StageName
 
 MODEL_STAGES = frozenset({StageName.EXECUTE, StageName.VERIFY})
 """Stages that run a model; only these count as executed."""
@@ -31,7 +31,16 @@ BIG_PENALTY = 10_000
 
 def start_sweep(session: Session, source: str, listed: Sequence[Listed], options: SweepOptions) -> Sweep:
     """Store the catalogue and queue the first stage of every model that is not dropped. Raises `EmptyCatalogue`."""
-    snapshot = store_snapshot(session, source, listed)
+    return _start(session, store_snapshot(session, source, listed), options)
+
+
+def sweep_latest(session: Session, options: SweepOptions) -> Sweep | None:
+    """Start a sweep over the catalogue that was listed last; None if none was."""
+    snapshot = repository.latest_snapshot(session)
+    return None if snapshot is None else _start(session, snapshot, options)
+
+
+def _start(session: Session, snapshot: CatalogueSnapshot, options: SweepOptions) -> Sweep:
     environment = environment_digest(options.profile)
     sweep = Sweep(
         snapshot_id=snapshot.id,
@@ -46,13 +55,13 @@ def start_sweep(session: Session, source: str, listed: Sequence[Listed], options
     )
     session.add(sweep)
     session.flush()
-    queue_entries(session, sweep, options.priority)
-    emit(session, "sweep.started", "sweep", sweep.id, request_id=options.request_id, models=len(listed))
+    queue_entries(session, sweep, options.requester)
+    emit(session, "sweep.started", "sweep", sweep.id, request_id=options.request_id, models=snapshot.listed)
     close_finished(session)
     return sweep
 
 
-def queue_entries(session: Session, sweep: Sweep, priority: int = 0) -> None:
+def queue_entries(session: Session, sweep: Sweep, requester: str | None = None) -> None:
     """Queue what a sweep needs; what is there already is linked. Safe to call again."""
     for entry in repository.entries_of(session, sweep.snapshot_id, sweep.top):
         if entry.checkpoint is not None:
@@ -66,7 +75,10 @@ def queue_entries(session: Session, sweep: Sweep, priority: int = 0) -> None:
                 releases_mode=sweep.releases_mode,
                 tier=sweep.tier,
                 request_id=sweep.request_id,
-                priority=priority - _place(entry),
+                lane=Lane.REQUEST if requester else Lane.SWEEP,
+                requester=requester,
+                priority=-_place(entry),
+                downloads=entry.downloads,
             )
 
 
@@ -81,7 +93,7 @@ def resume_sweep(session: Session, source: str, options: SweepOptions) -> Sweep 
     for sweep in reversed(repository.unfinished_sweeps(session)):
         found = (sweep.snapshot.source, sweep.profile, sweep.weights_mode, sweep.releases_mode, sweep.tier, sweep.top)
         if found == wanted:
-            queue_entries(session, sweep, options.priority)
+            queue_entries(session, sweep, options.requester)
             return sweep
     return None
 

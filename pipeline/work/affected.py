@@ -12,10 +12,7 @@ from pipeline.sweeps import repository as sweeps
 from pipeline.sweeps.models import CheckpointStatus
 from pipeline.work import flow, repository
 from pipeline.work.environment import environment_digest
-from pipeline.work.models import Run
-
-RERUN_PRIORITY = 1_000_000
-"""People wait for these: they go before any sweep."""
+from pipeline.work.models import Lane, Run
 
 
 def affected_by(session: Session, adapter: Adapter) -> list[CheckpointStatus]:
@@ -45,7 +42,7 @@ def _rerun(session: Session, status: CheckpointStatus) -> Run:
     adapter = matching_adapter(session, status.checkpoint, status.profile, last.releases_mode)
     now = environment_digest(status.profile)
     run = flow.schedule_capture(session, status.checkpoint, last, adapter, [], environment=now)
-    repository.raise_priority(session, run, RERUN_PRIORITY)
+    repository.raise_lane(session, run, Lane.RERUN)
     return run
 
 
@@ -54,5 +51,5 @@ def schedule_struck(session: Session, smaller: CandidateRow, original: Candidate
     like = session.get_one(Run, original.evidence[-1].run_id)
     now = environment_digest(like.profile)
     run = flow.schedule_verify(session, smaller.id, like, [], environment=now)
-    repository.raise_priority(session, run, RERUN_PRIORITY)
+    repository.raise_lane(session, run, Lane.RERUN)
     return run

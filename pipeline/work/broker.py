@@ -13,6 +13,9 @@ POLL_S = 0.1
 QUEUE = "stages"
 ALIAS = "spyrefiles"
 TRANSPORT = "pipeline.work.transport:Transport"
+TASKS_PER_PROCESS = 200
+PROCESS_LIMIT_KB = 1_000_000
+"""A pool process is replaced after so many stages, or once it has grown so large; models run in its children."""
 TASK_LIMIT_S = 1_800
 """Above the longest stage's own limit: the child is ended first, by us, with a reason."""
 
@@ -43,7 +46,8 @@ def prepare_broker(settings: Settings) -> None:
 def empty_broker(settings: Settings) -> None:
     """Throw away every message of the embedded broker: the rows know what is to be done."""
     if is_embedded(settings):
-        shutil.rmtree(broker_folder(settings) / "messages", ignore_errors=True)
+        for name in ("messages", "control"):
+            shutil.rmtree(broker_folder(settings) / name, ignore_errors=True)
     prepare_broker(settings)
 
 
@@ -61,8 +65,8 @@ def celery_settings(settings: Settings) -> dict[str, Any]:
         "accept_content": ["json"],
         "task_time_limit": TASK_LIMIT_S,
         "worker_prefetch_multiplier": 1,
-        "worker_enable_remote_control": False,
-        "worker_send_task_events": False,
+        "worker_max_tasks_per_child": TASKS_PER_PROCESS,
+        "worker_max_memory_per_child": PROCESS_LIMIT_KB,
         "worker_hijack_root_logger": False,
         "enable_utc": True,
     }

@@ -10,10 +10,11 @@ import signal
 from typing import Any
 
 from celery import Celery
-from celery.signals import celeryd_init, worker_process_init
+from celery.signals import celeryd_init, worker_process_init, worker_shutting_down
 from kombu.transport import TRANSPORT_ALIASES
 
 from pipeline.settings import get_settings
+from pipeline.work import shutdown
 from pipeline.work.broker import ALIAS, TRANSPORT, celery_settings, prepare_broker
 from pipeline.work.logs import configure_logging
 from pipeline.work.reaper import PR_SET_PDEATHSIG, prctl
@@ -30,6 +31,11 @@ def _before_worker(**_: Any) -> None:
     configure_logging()
     prepare_broker(get_settings())
     begin_test(get_settings().data_dir)
+
+
+@worker_shutting_down.connect
+def _stopping(**_: Any) -> None:
+    shutdown.announce()
 
 
 @worker_process_init.connect

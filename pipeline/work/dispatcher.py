@@ -12,13 +12,14 @@ from typing import NamedTuple
 import structlog
 from kombu.exceptions import KombuError, OperationalError
 
-from pipeline.database.facts import QUEUE_PAUSED, get_fact
 from pipeline.database.unit_of_work import reading, unit_of_work
 from pipeline.errors import EnvironmentProblem
 from pipeline.settings import Settings, get_settings
 from pipeline.sweeps.service import close_finished
 from pipeline.work import flow, repository
 from pipeline.work.broker import prepare_broker
+from pipeline.work.chores import ChoreRunner
+from pipeline.work.control import is_paused
 from pipeline.work.logs import configure_logging
 from pipeline.work.models import RunState
 from pipeline.work.stopping import StopFlag
@@ -49,7 +50,7 @@ def dispatch(settings: Settings) -> int:
     if waiting <= 0:
         return 0
     with unit_of_work() as session:
-        if get_fact(session, QUEUE_PAUSED, False):
+        if is_paused(session):
             return 0
         room = MESSAGES_PER_SLOT * settings.workers - repository.count_outstanding(session)
         chosen = repository.take_to_send(session, room) if room > 0 else []
@@ -84,10 +85,12 @@ def recover(settings: Settings) -> int:
 def serve(stop: StopFlag, settings: Settings) -> None:
     """Take turns until told to stop. A database that is away is waited for."""
     next_sweep = 0.0
+    chores = ChoreRunner(settings)
     while not stop.is_set():
         try:
             if time.monotonic() >= next_sweep:
                 recover(settings)
+                chores.turn()
                 next_sweep = time.monotonic() + SWEEP_EVERY_S
             dispatch(settings)
         except EnvironmentProblem as problem:

@@ -2,9 +2,8 @@
 
 Conflict
 └── LeaseLost             the run has been given to somebody else, or is done
-BadInput
-└── UnknownCatalogue etc. live in their own domains
 EnvironmentProblem
+├── NoRoom                the run does not fit into the machine's memory now
 ├── WorkersUnavailable    no worker or dispatcher can be started
 └── PortBusy              the port of the dashboard is taken
 """
@@ -18,6 +17,12 @@ class LeaseLost(Conflict):
     """The lease's fencing number is old: the run belongs to somebody else now, or is done."""
 
     code, status = "lease_lost", 409
+
+
+class NoRoom(EnvironmentProblem):
+    """The run does not fit into memory beside what runs on this machine."""
+
+    code, status = "no_room", 503
 
 
 class WorkersUnavailable(EnvironmentProblem):

@@ -53,6 +53,8 @@ STOCK_LATER = 5_000
 """What stock does is looked at for every model, but after what decides its verdict."""
 CHECKPOINT_DIR = "checkpoint_dir"
 """Where inspection keeps the folder it found: it depends on the weights that were asked for."""
+PLACE = ("lane", "requester", "priority", "downloads")
+"""A run's place in the queue; its followers inherit it."""
 STATUS_STAGES = (StageName.INSPECT, StageName.CAPTURE, StageName.EXECUTE)
 
 
@@ -61,16 +63,20 @@ def complete(session: Session, lease: Lease, result: StageResult, versions: dict
     run = repository.finish(session, lease, result, versions)
     if run.state == RunState.DONE:
         _remember(session, run, result)
-        advance(session, run, sweeps.sweeps_of_run(session, run.id))
-        emit(session, "run.finished", "run", run.id, request_id=run.request_id, stage=run.stage, outcome=run.outcome)
+        _pass_on(session, run)
     return run
+
+
+def _pass_on(session: Session, run: Run) -> None:
+    advance(session, run, sweeps.sweeps_of_run(session, run.id))
+    emit(session, "run.finished", "run", run.id, request_id=run.request_id, stage=run.stage, outcome=run.outcome)
 
 
 def recover(session: Session) -> Lost:
     """Give back what lost its lease; what is given up as `crashed` is passed on as any finished run."""
     lost = repository.recover_lost(session)
     for run_id in lost.crashed:
-        advance(session, session.get_one(Run, run_id), sweeps.sweeps_of_run(session, run_id))
+        _pass_on(session, session.get_one(Run, run_id))
     return lost
 
 
@@ -116,7 +122,7 @@ def schedule(session: Session, new: NewRun, sweep_ids: Sequence[int]) -> Run:
 def schedule_inspect(
     session: Session, checkpoint: Checkpoint, sweep_ids: Sequence[int], environment: str, **how: Any
 ) -> Run:
-    """The first stage of a checkpoint. `how`: profile, weights_mode, releases_mode, tier, priority, request_id."""
+    """The first stage of a checkpoint. `how`: the fields of `NewRun` that say how it is run and when its turn is."""
     content = (*_identity(checkpoint), how["releases_mode"])
     new = NewRun(StageName.INSPECT, checkpoint.id, environment=environment, content=content, **how)
     return schedule(session, new, sweep_ids)
@@ -136,7 +142,7 @@ def _identity(checkpoint: Checkpoint) -> tuple[Any, ...]:
 def _like(
     run: Run, stage: StageName, checkpoint: Checkpoint, adapter: Adapter | None, *content: Any, **over: Any
 ) -> NewRun:
-    shared = ("profile", "weights_mode", "releases_mode", "tier", "environment", "priority", "request_id")
+    shared = ("profile", "weights_mode", "releases_mode", "tier", "environment", "request_id", *PLACE)
     digest = adapter.digest if adapter else STOCK
     return NewRun(
         stage=stage,

@@ -18,7 +18,7 @@ from pipeline.database.models import SessionKind
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.releases.service import bundled_manifests, sync_bundled
 from pipeline.settings import Settings
-from pipeline.work import repository
+from pipeline.work import chores, repository
 from pipeline.work.broker import empty_broker, is_embedded, prepare_broker
 from pipeline.work.errors import PortBusy
 
@@ -95,6 +95,7 @@ def give_back_everything(settings: Settings) -> None:
     with unit_of_work() as session:
         repository.free_leases_of(session, "")
         repository.mark_unsent(session, None)
+        chores.free_leases(session)
 
 
 def check_port(settings: Settings) -> None:

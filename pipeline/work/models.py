@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Any
 
-from sqlalchemy import JSON, ForeignKey, Index, String, Text
+from sqlalchemy import JSON, BigInteger, ForeignKey, Index, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from pipeline.database.base import Base, one_of
@@ -18,6 +18,22 @@ class RunState(StrEnum):
     QUEUED = "queued"
     CLAIMED = "claimed"
     DONE = "done"
+    CANCELLED = "cancelled"
+    """Nobody wants it any more. It has no outcome; wanted again, it is queued again."""
+
+
+ACTIVE_STATES = (RunState.QUEUED, RunState.CLAIMED)
+"""States of a run that somebody still waits for."""
+
+
+class Lane(IntEnum):
+    """Who waits for a run; the higher lane goes first. Stored number."""
+
+    SWEEP = 0
+    RERUN = 1
+    """A release, a withdrawal or a struck patch makes it run again."""
+    REQUEST = 2
+    """Somebody asked; requesters take turns."""
 
 
 class Outcome(StrEnum):
@@ -47,7 +63,8 @@ class Run(Base):
 
     The lease (`lease_owner`, `lease_expires_at`) is by the database's clock; `fence` grows with every claim and a
     finish with an old one is refused. `deliveries` counts claims that did not end in a finish. `content_key` is the
-    sha256 of everything that decides the result: the same work is never a second row.
+    sha256 of everything that decides the result: the same work is never a second row. `lane`, `requester`, `priority`
+    and `downloads` are its place in the queue (`pipeline.work.order`).
     """
 
     __tablename__ = "runs"
@@ -55,7 +72,8 @@ class Run(Base):
         one_of("state", RunState),
         one_of("outcome", Outcome),
         one_of("stage", StageName),
-        Index("ix_runs_claimable", "state", "priority", "id"),
+        Index("ix_runs_order", "state", "lane", "priority", "downloads", "id"),
+        Index("ix_runs_turn", "requester", "started_at"),
         Index("ix_runs_subject", "checkpoint_id", "profile", "stage"),
     )
 
@@ -72,7 +90,10 @@ class Run(Base):
     releases_mode: Mapped[str] = mapped_column(String(16), default="bundled")
     tier: Mapped[str] = mapped_column(String(16))
     environment: Mapped[str] = mapped_column(String(64))
+    lane: Mapped[int] = mapped_column(default=Lane.SWEEP, server_default="0")
+    requester: Mapped[str | None] = mapped_column(String(64))
     priority: Mapped[int] = mapped_column(default=0)
+    downloads: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
 
     state: Mapped[str] = mapped_column(String(16), default=RunState.QUEUED)
     sent_at: Mapped[datetime | None]
@@ -137,3 +158,29 @@ class DiagnosisRow(Base):
     no_patch: Mapped[str | None] = mapped_column(Text)
     data: Mapped[dict[str, Any]] = mapped_column(JSON)
     run: Mapped[Run] = relationship(back_populates="diagnoses")
+
+
+class Chore(Base):
+    """Scheduled work of one period, such as listing the Hub: the unique key makes it once."""
+
+    __tablename__ = "chores"
+    __table_args__ = (
+        UniqueConstraint("name", "period"),
+        one_of("name", ("refresh", "sweep")),
+        one_of("state", RunState),
+        one_of("outcome", Outcome),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(String(16))
+    period: Mapped[str] = mapped_column(String(40))
+    state: Mapped[str] = mapped_column(String(16), default=RunState.QUEUED)
+    outcome: Mapped[str | None] = mapped_column(String(16))
+    reason: Mapped[str] = mapped_column(Text, default="")
+    lease_owner: Mapped[str | None] = mapped_column(String(120))
+    lease_expires_at: Mapped[datetime | None]
+    fence: Mapped[int] = mapped_column(default=0)
+    attempts: Mapped[int] = mapped_column(default=0)
+    not_before: Mapped[datetime | None]
+    created_at: Mapped[datetime]
+    finished_at: Mapped[datetime | None]

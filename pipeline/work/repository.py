@@ -12,14 +12,15 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, delete, func, select, update
 from sqlalchemy.orm import Session
 
 from agents.types import canonical
 from pipeline.database.insert import Inserted, insert_or_return
 from pipeline.database.unit_of_work import database_now
+from pipeline.work import order
 from pipeline.work.errors import LeaseLost
-from pipeline.work.models import DiagnosisRow, FailureRow, Outcome, Run, RunState, StageName
+from pipeline.work.models import ACTIVE_STATES, DiagnosisRow, FailureRow, Lane, Outcome, Run, RunState, StageName
 from pipeline.work.results import REASON_LIMIT, StageResult, cut
 
 MAX_DELIVERIES = 3
@@ -47,7 +48,10 @@ class NewRun:
     adapter_id: int | None = None
     parent_run_id: int | None = None
     request_id: str | None = None
+    lane: int = Lane.SWEEP
+    requester: str | None = None
     priority: int = 0
+    downloads: int = 0
 
     @property
     def content_key(self) -> str:
@@ -75,14 +79,15 @@ class Lost(NamedTuple):
 
 
 def ensure_run(session: Session, new: NewRun) -> Inserted:
-    """The run for this work, made if it is not there. One that ended in `infra` is queued again."""
+    """The run for this work, made if it is not there. One that ended in `infra` or was cancelled is queued again."""
     values = {k: v for k, v in asdict(new).items() if k != "content"} | {"created_at": database_now(session)}
     found = insert_or_return(session, Run, {"content_key": new.content_key}, values)
     run: Run = found.row
-    if run.state == RunState.DONE and run.outcome == Outcome.INFRA:
+    if run.state == RunState.CANCELLED or (run.state == RunState.DONE and run.outcome == Outcome.INFRA):
         _queue_again(run, attempts=0)
-    if run.state == RunState.QUEUED and new.priority > run.priority:
-        run.priority = new.priority
+    if run.state in ACTIVE_STATES and (new.lane, new.priority) > (run.lane, run.priority):
+        run.lane, run.requester, run.priority = new.lane, new.requester, new.priority
+        run.request_id = run.request_id or new.request_id
     session.flush()
     return found
 
@@ -99,13 +104,21 @@ def raise_priority(session: Session, run: Run, priority: int) -> None:
     session.flush()
 
 
-def _claimable(now: datetime) -> list[ColumnElement[bool]]:
-    return [Run.state == RunState.QUEUED, or_(Run.not_before.is_(None), Run.not_before <= now)]
+def raise_lane(session: Session, run: Run, lane: Lane) -> None:
+    """Let a queued run go in a higher lane; its followers inherit it."""
+    run.lane = max(run.lane, lane)
+    session.flush()
 
 
 def claim_next(session: Session, owner: str, ttl_s: float) -> Lease | None:
-    """Lease the claimable run of highest priority (oldest first); None if there is none."""
-    return _claim(session, owner, ttl_s, [])
+    """Lease the run whose turn it is (`pipeline.work.order`); None if there is none.
+
+    Whose turn it is was read without a lock: where others were faster, the next in line is taken.
+    """
+    turn = order.whose_turn(session, database_now(session))
+    if turn is None:
+        return None
+    return _claim(session, owner, ttl_s, turn) or _claim(session, owner, ttl_s, [])
 
 
 def claim_hinted(session: Session, hint: int, owner: str, ttl_s: float) -> Lease | None:
@@ -133,8 +146,8 @@ def _claim(session: Session, owner: str, ttl_s: float, only: list[ColumnElement[
     now = database_now(session)
     chosen = (
         select(Run.id)
-        .where(*_claimable(now), *only)
-        .order_by(Run.priority.desc(), Run.id)
+        .where(*order.claimable(now), *only)
+        .order_by(*order.ORDER)
         .limit(1)
         .with_for_update(skip_locked=True)
         .scalar_subquery()
@@ -284,8 +297,8 @@ def take_to_send(session: Session, limit: int) -> list[int]:
     now = database_now(session)
     query = (
         select(Run)
-        .where(*_claimable(now), Run.sent_at.is_(None))
-        .order_by(Run.priority.desc(), Run.id)
+        .where(*order.claimable(now), Run.sent_at.is_(None))
+        .order_by(*order.ORDER)
         .limit(limit)
         .with_for_update(skip_locked=True)
     )
@@ -311,7 +324,7 @@ def count_by_state(session: Session) -> dict[str, int]:
 def oldest_claimable_age_s(session: Session) -> float | None:
     """Seconds the oldest claimable run has waited; None if there is none."""
     now = database_now(session)
-    oldest = session.scalar(select(func.min(Run.created_at)).where(*_claimable(now)))
+    oldest = session.scalar(select(func.min(Run.created_at)).where(*order.claimable(now)))
     return None if oldest is None else (now - oldest).total_seconds()
 
 

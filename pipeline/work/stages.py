@@ -30,6 +30,9 @@ class Stage:
     name: StageName
     timeout_s: float
     memory_mb: int
+    base_mb: int = 1_500
+    bytes_per_parameter: int = 0
+    """With `base_mb`, what a run of the stage is expected to need before one has been measured."""
     trusted: bool = False
     variables: tuple[str, ...] = ()
     service_settings: bool = False
@@ -39,12 +42,12 @@ class Stage:
 STAGES: dict[StageName, Stage] = {
     stage.name: stage
     for stage in (
-        Stage(StageName.INSPECT, 900, 4_096, trusted=True, variables=HUB_VARIABLES),
+        Stage(StageName.INSPECT, 900, 4_096, base_mb=500, trusted=True, variables=HUB_VARIABLES),
         Stage(StageName.CAPTURE, 300, 8_192),
-        Stage(StageName.EXECUTE, 900, 12_288),
-        Stage(StageName.DIAGNOSE, 600, 12_288),
+        Stage(StageName.EXECUTE, 900, 12_288, bytes_per_parameter=16),
+        Stage(StageName.DIAGNOSE, 600, 12_288, bytes_per_parameter=16),
         Stage(StageName.DRAFT, 900, 8_192, trusted=True, variables=MODEL_VARIABLES, service_settings=True),
-        Stage(StageName.VERIFY, 1_500, 12_288),
+        Stage(StageName.VERIFY, 1_500, 12_288, bytes_per_parameter=24),
     )
 }
 

@@ -18,7 +18,8 @@ from pipeline.work.errors import WorkersUnavailable
 from pipeline.work.installation import log_path
 from pipeline.work.process import kill_tree, reaper_command
 
-GRACE_S = 2.0
+GRACE_S = 5.0
+"""A worker gives back what it holds within this; then it is killed with its tree."""
 STOP_S = 8.0
 MAX_FALLS = 5
 FALLS_WITHIN_S = 60.0

@@ -5,6 +5,7 @@ The transaction that claims ends before the child starts; the one that stores th
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -17,21 +18,26 @@ import structlog
 
 from pipeline.database.artefacts import store_bytes
 from pipeline.database.errors import DatabaseUnavailable
-from pipeline.database.facts import QUEUE_PAUSED, get_fact
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import CheckpointProblem, FactoryError
 from pipeline.settings import Settings, get_settings
-from pipeline.work import flow, repository
+from pipeline.work import flow, memory, repository, shutdown
+from pipeline.work.control import is_paused
 from pipeline.work.environment import environment_of
-from pipeline.work.errors import LeaseLost
+from pipeline.work.errors import LeaseLost, NoRoom
 from pipeline.work.models import Outcome
 from pipeline.work.process import ChildResult, run_child
 from pipeline.work.repository import Lease
 from pipeline.work.results import StageResult, child_failed, cut, result_from_out
+from pipeline.work.shutdown import ShuttingDown
 from pipeline.work.specs import Job, job_of
 from pipeline.work.stages import LEASE_S, STAGES, stage_argv, stage_env
 
 STORE_PAUSES_S = (1.0, 5.0)
+TICK_S = 0.5
+RENEW_S = LEASE_S / 4
+ROOM_WAIT_S, ROOM_POLL_S = 10.0, 0.5
+"""How long a slot without enough free memory waits for its turn before it lets the message go."""
 OUT_LIMIT_BYTES = 64 * 1024 * 1024
 
 
@@ -46,13 +52,24 @@ def work_on(hint: int) -> bool:
     False if there is nothing to do: the run is done or somebody else's, the queue is paused, the disk is full.
     """
     settings = get_settings()
-    claimed = _claim(hint, settings)
+    claimed = _claim_with_room(hint, settings)
     if claimed is None:
         return False
     lease, cached = claimed
-    result, versions = (result_from_out(cached), {}) if cached else _run(lease, settings)
+    try:
+        result, versions = (result_from_out(cached), {}) if cached else _run(lease, settings)
+    except ShuttingDown:
+        _give_back(lease)
+        return False
     _complete(lease, result, versions)
     return True
+
+
+def _give_back(lease: Lease) -> None:
+    """Another worker takes it at once; if this cannot be said, the end of the lease says it."""
+    with contextlib.suppress(LeaseLost, DatabaseUnavailable), unit_of_work() as session:
+        repository.give_back(session, lease)
+    structlog.get_logger().info("run.given_back", run=lease.run_id, stage=lease.stage)
 
 
 def _complete(lease: Lease, result: StageResult, versions: dict[str, Any]) -> None:
@@ -78,14 +95,36 @@ def _complete(lease: Lease, result: StageResult, versions: dict[str, Any]) -> No
             result, versions = StageResult(Outcome.INFRA, reason), {}
 
 
-def _claim(hint: int, settings: Settings) -> tuple[Lease, dict[str, Any] | None] | None:
+Claimed = tuple[Lease, dict[str, Any] | None]
+"""A lease, and the stored capability report that answers it, if there is one."""
+
+
+def _claim_with_room(hint: int, settings: Settings) -> Claimed | None:
+    """The next run, once there is memory for it; None if there is none, or no room within `ROOM_WAIT_S`."""
+    deadline = time.monotonic() + ROOM_WAIT_S
+    while not shutdown.is_announced():
+        try:
+            return _claim(hint, settings)
+        except NoRoom:
+            if time.monotonic() >= deadline:
+                return None
+            time.sleep(ROOM_POLL_S)
+    return None
+
+
+def _claim(hint: int, settings: Settings) -> Claimed | None:
     if not has_free_disk(settings):
         return None
     with unit_of_work() as session:
-        if get_fact(session, QUEUE_PAUSED, False):
+        if is_paused(session):
             return None
         lease = repository.claim_hinted(session, hint, owner_name(), LEASE_S)
-        return None if lease is None else (lease, flow.cached_capability(session, lease.run_id))
+        if lease is None:
+            return None
+        cached = flow.cached_capability(session, lease.run_id)
+        if cached is None and not memory.has_room(session, lease.run_id, socket.gethostname(), settings):
+            raise NoRoom(f"run {lease.run_id} does not fit beside what runs here")
+        return lease, cached
 
 
 def has_free_disk(settings: Settings) -> bool:
@@ -103,6 +142,8 @@ def _run(lease: Lease, settings: Settings) -> tuple[StageResult, dict[str, Any]]
         return _run_job(lease, job, settings), versions
     except LeaseLost:
         return StageResult(Outcome.INFRA, "The lease was lost while the child ran."), {}
+    except ShuttingDown:
+        raise
     except CheckpointProblem as problem:
         return StageResult(Outcome.FAILED, str(problem), problem.kind), {}
     except FactoryError as problem:
@@ -139,15 +180,36 @@ def _run_in(workdir: Path, lease: Lease, job: Job, settings: Settings) -> tuple[
         env=stage_env(settings, stage, workdir, job.environment),
         cwd=workdir,
         network=stage.trusted,
-        tick=lambda: _renew(lease),
-        tick_s=LEASE_S / 4,
+        tick=Heartbeat(lease),
+        tick_s=TICK_S,
     )
     return child, out
 
 
-def _renew(lease: Lease) -> None:
-    with unit_of_work() as session:
-        repository.renew(session, lease, LEASE_S)
+class Heartbeat:
+    """Called all the time while a child runs: keeps the lease alive, notices that it is lost or the worker is to stop.
+
+    A database that is away is waited for as long as the lease holds; the child goes on meanwhile.
+    """
+
+    def __init__(self, lease: Lease) -> None:
+        self._lease = lease
+        self._renewed = self._tried = time.monotonic()
+
+    def __call__(self) -> None:
+        """Raise `LeaseLost`, `ShuttingDown`, or `DatabaseUnavailable` once the lease must have run out."""
+        shutdown.raise_if_announced()
+        now = time.monotonic()
+        if now - self._tried < RENEW_S:
+            return
+        self._tried = now
+        try:
+            with unit_of_work() as session:
+                repository.renew(session, self._lease, LEASE_S)
+            self._renewed = now
+        except DatabaseUnavailable:
+            if now - self._renewed > LEASE_S:
+                raise
 
 
 def _result(child: ChildResult, out: Path, workdir: Path) -> StageResult:

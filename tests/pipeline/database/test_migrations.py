@@ -54,6 +54,41 @@ def test_the_downgrade_leaves_nothing_and_the_upgrade_comes_back(
     assert migrate.differences(url) == []
 
 
+KEPT = "SELECT run_id, state, lane FROM failures JOIN runs ON run_id = runs.id"
+FILLED = """
+INSERT INTO models (id, name, downloads, created_at) VALUES (1, 'a/one', 5, '2026-11-29 00:00:00');
+INSERT INTO checkpoints (id, model_id, revision, facts, created_at) VALUES (1, 1, 'r', '{}', '2026-11-29 00:00:00');
+INSERT INTO runs (id, stage, content_key, checkpoint_id, profile, weights_mode, releases_mode, tier, environment,
+  priority, state, fence, deliveries, attempts, reason, measurements, evidence, artefacts, versions, created_at)
+  VALUES (1, 'capture', 'k', 1, 'p', 'auto', 'bundled', 'sweep', 'e', 0, 'done', 1, 1, 1, '', '{}', '{}', '[]', '{}',
+  '2026-11-29 00:00:00');
+INSERT INTO failures (run_id, checkpoint_id, kind, op, source, module, place, count, after, message, data)
+  VALUES (1, 1, 'layout', 'op', '', '', 'block', 1, false, '', '{}')
+"""
+
+
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def test_a_database_of_the_first_release_keeps_its_rows(
+    kind: str, settings: Settings, request: pytest.FixtureRequest
+) -> None:
+    from sqlalchemy import text
+
+    from pipeline.database.engine import dispose_engines
+    from pipeline.database.unit_of_work import reading, unit_of_work
+
+    url = settings.sqlalchemy_url if kind == "sqlite" else request.getfixturevalue("empty_postgres_url")
+    command.upgrade(migrate.alembic_config(url), "2026_11_29_first")
+    with unit_of_work(url) as session:
+        for statement in FILLED.split(";"):
+            session.execute(text(statement))
+    dispose_engines()
+    migrate.upgrade(url)
+    with reading(url) as session:
+        assert session.execute(
+            text("SELECT run_id, state, lane FROM failures JOIN runs ON run_id = runs.id")
+        ).all() == [(1, "done", 0)]
+
+
 def test_migrations_have_dated_names() -> None:
     names = [path.name for path in Path(migrate.migrations_folder(), "versions").glob("*.py")]
     assert names

@@ -16,7 +16,7 @@ from pipeline.review.models import CandidateRow
 from pipeline.sweeps.catalogue import store_snapshot
 from pipeline.sweeps.errors import UnknownModel
 from pipeline.work import repository
-from pipeline.work.models import Run
+from pipeline.work.models import Lane, Run
 
 PROFILE = "profile-2026-08"
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
@@ -51,7 +51,7 @@ def test_a_request_goes_before_a_sweep(database: str, sweep_of: Callable[..., in
         lease = repository.claim_next(session, "w", 60)
         assert lease is not None
         run = session.get_one(Run, lease.run_id)
-        assert run.priority > 0
+        assert (run.lane, run.requester, run.request_id) == (Lane.REQUEST, "anybody", wanted.id)
         assert request_status(session, wanted.id)["result"]["outcome"] == "unknown"
 
 

@@ -201,4 +201,4 @@ def test_readiness_says_how_long_the_oldest_run_waits(run_id: int) -> None:
         assert (repository.oldest_claimable_age_s(session) or -1) >= 0
         repository.claim_run(session, run_id, "w", 60)
         assert repository.oldest_claimable_age_s(session) is None
-        assert repository.count_by_state(session) == {"queued": 0, "claimed": 1, "done": 0}
+        assert repository.count_by_state(session) == {"queued": 0, "claimed": 1, "done": 0, "cancelled": 0}

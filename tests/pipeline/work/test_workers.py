@@ -22,6 +22,7 @@ from pipeline.work.celery_app import app
 from pipeline.work.commands import WORKERS
 from pipeline.work.installation import give_back_everything, prepare_installation, take_charge
 from pipeline.work.models import Run
+from pipeline.work.process import kill_tree, reaper_command
 from pipeline.work.supervisor import Supervisor
 
 Start = Callable[..., int]
@@ -260,3 +261,98 @@ def test_sigkill_of_a_sweep_leaves_no_process_and_the_next_one_goes_on(
 
 def calls(settings: Settings) -> str:
     return (settings.data_dir / "calls.log").read_text()
+
+
+def held(state: str = "claimed") -> list[Run]:
+    with reading() as session:
+        return session.query(Run).filter_by(state=state).all()
+
+
+def test_a_worker_that_is_told_to_stop_gives_back_what_it_holds(
+    installation: Settings, sweep_of: Start, wait: Wait
+) -> None:
+    sweep_id = sweep_of("a/hang-one", "a/hang-two")
+    with Supervisor(installation, WORKERS) as supervisor:
+        wait(lambda: captures_running(sweep_id) == 2)
+        worker = next(service for service in supervisor.services if service.name == "worker")
+        worker.process.terminate()
+        wait(lambda: not held(), 10)
+        wait(lambda: worker.process.poll() is not None, 10)
+        assert "given_back" in (installation.data_dir / "logs" / "worker.log").read_text()
+    with reading() as session:
+        captures = [run for run in session.query(Run) if run.stage == "capture"]
+        assert [(run.state, run.deliveries) for run in captures] == [("queued", 0)] * 2
+
+
+def test_cancelling_ends_the_child_of_a_run(
+    installation: Settings, sweep_of: Start, wait: Wait, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import threading
+
+    from pipeline.work import control, worker
+
+    sweep_id = sweep_of("a/hang-one")
+    monkeypatch.setattr(worker, "RENEW_S", 0.0)
+    assert worker.work_on(1), "inspect"
+    at_work = threading.Thread(target=worker.work_on, args=(2,))
+    at_work.start()
+    wait(lambda: captures_running(sweep_id) == 1 and "capture a/hang-one" in calls(installation))
+    with unit_of_work() as session:
+        assert control.cancel_sweep(session, sweeps.get_sweep(session, sweep_id)).ended == [2]
+    at_work.join(20)
+    assert not at_work.is_alive()
+    with reading() as session:
+        run = session.get_one(Run, 2)
+        assert (run.state, run.outcome) == ("cancelled", None)
+        assert session.query(Run).count() == 2, "nothing follows"
+
+
+def test_a_database_that_is_away_costs_no_child_while_the_lease_holds(
+    installation: Settings, sweep_of: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pipeline.database.errors import DatabaseUnavailable
+    from pipeline.work import repository, worker
+
+    def away(*_: object) -> None:
+        raise DatabaseUnavailable("away")
+
+    sweep_of("a/stock-one")
+    with unit_of_work() as session:
+        lease = repository.claim_next(session, "w", 60)
+    assert lease is not None
+    monkeypatch.setattr(worker, "RENEW_S", 0.0)
+    monkeypatch.setattr(repository, "renew", away)
+    beat = worker.Heartbeat(lease)
+    beat()
+    monkeypatch.setattr(worker, "LEASE_S", 0.0)
+    time.sleep(0.01)
+    with pytest.raises(DatabaseUnavailable):
+        beat()
+
+
+@pytest.mark.parametrize("broker", ["embedded", pytest.param("redis", marks=pytest.mark.redis)])
+def test_stock_tools_see_the_workers(
+    broker: str, installation: Settings, wait: Wait, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    if broker == "redis":
+        monkeypatch.setenv("SPYRE_FACTORY_BROKER_URL", request.getfixturevalue("redis_url"))
+        get_settings.cache_clear()
+    tool = [sys.executable, "-m", "celery", "-A", "pipeline.work.celery_app", "inspect", "--timeout", "5", "ping"]
+    with Supervisor(get_settings(), ("worker",)):
+        wait(lambda: "pong" in subprocess.run(tool, capture_output=True, text=True, timeout=60).stdout)
+
+
+def test_pool_processes_are_replaced_and_the_new_ones_work(installation: Settings, sweep_of: Start, wait: Wait) -> None:
+    assert app.conf.worker_max_tasks_per_child == 200
+    assert app.conf.worker_max_memory_per_child == 1_000_000
+    sweep_id = sweep_of(*[f"a/stock-{n}" for n in range(3)])
+    argv = [sys.executable, "-m", "celery", "-A", "pipeline.work.celery_app", "worker", "--concurrency", "1"]
+    command = reaper_command([*argv, "--max-tasks-per-child", "2", "--loglevel", "ERROR"])
+    worker = subprocess.Popen(command, start_new_session=True)
+    try:
+        with Supervisor(installation, ("dispatcher",)):
+            wait(lambda: unfinished(sweep_id) == 0)
+    finally:
+        kill_tree(worker)
+    owners = {line.split()[2] for line in calls(installation).splitlines()}
+    assert len(owners) == 9, "every stage in a child of its own"
