@@ -62,7 +62,8 @@ def capability(
     `model` may be on meta or the CPU and is not changed. `profile` is a name or a profile, by default this process's;
     it does not fix the process's profile. `dtype` converts floating parameters, buffers and inputs of the fake copy.
     `blocks` are paths or modules to compile one by one, by default the elements of the largest module list.
-    Raises SpyreProfileError for an unknown profile and ValueError for a block that is not in the model.
+    Raises SpyreProfileError for an unknown profile, ValueError for a block that is not in the model, and CompilerFault
+    where the simulator's own compiler fails.
     """
     started = time.perf_counter()
     chosen = _resolve(profile)
@@ -217,7 +218,7 @@ def _findings(session: Session) -> Iterator[tuple[str, Origin, str, str, str | N
     # A missing operation's result is taken in the default layout; that of one refused for its dtype is known.
     missing = {r.origin.node for r in session.refusals if r.kind == "unsupported_op"}
     for r in session.refusals:
-        after = r.kind == "layout" and reads_assumed(r.origin.node, missing)
+        after = r.kind == "layout" and (r.origin.assumed or reads_assumed(r.origin.node, missing))
         yield "failures", r.origin, r.kind, r.message, None, r.erratum, after
     for t in session.triggers:
         yield "predicted", t.origin, "wrong_values", t.detail, t.erratum, None, False

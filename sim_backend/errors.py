@@ -3,6 +3,7 @@
     RuntimeError
     ├── Unsupported          the device's compiler refuses: "Spyre backend does not support: <thing>"
     ├── BuildError           the simulator's C++ part cannot be built or loaded
+    ├── CompilerFault        the simulator's compiler failed where it should have refused: a fault of ours
     └── SpyreProfileError    the device profile cannot be chosen (any more)
     UserWarning
     ├── FallbackWarning      an operation runs on the CPU
@@ -27,6 +28,10 @@ class Unsupported(RuntimeError):
 
 class BuildError(RuntimeError):
     """The simulator's C++ part cannot be built or loaded; the message says what to install."""
+
+
+class CompilerFault(RuntimeError):
+    """The simulator's compiler failed on a graph without refusing anything: a fault of ours, no finding on a model."""
 
 
 class SpyreProfileError(RuntimeError):

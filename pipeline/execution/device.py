@@ -52,8 +52,12 @@ class SimulatedSpyre:
     def capability(self, model: Any, inputs: dict[str, Any], *, dtype: Any, blocks: Sequence[Any] | None) -> Any:
         """Every failing operation of `model` for `inputs` (host tensors), by the simulator on fake tensors."""
         from sim_backend.capabilities import capability
+        from sim_backend.errors import CompilerFault
 
-        return capability(model, inputs, dtype=dtype, blocks=blocks)
+        try:
+            return capability(model, inputs, dtype=dtype, blocks=blocks)
+        except CompilerFault as fault:
+            raise EnvironmentProblem(f"the simulator's compiler failed: {fault}") from fault
 
 
 class SpyreCard:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._inductor.exc import MissingOperatorWithDecomp, MissingOperatorWithoutDecomp
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_map
@@ -18,9 +19,12 @@ from sim_backend.compiler.origins import source_line
 from sim_backend.compiler.registration import register
 from sim_backend.compiler.session import Origin, Refusal, Session
 from sim_backend.compiler.swap import compiling, config_patches
+from sim_backend.errors import CompilerFault, Unsupported
 from sim_backend.profiles import Profile
 
 _RECORDING = {"force_disable_caches": True}
+# What stands for a refusal even where no rule noted one: ours, and Inductor's for an operation that it cannot lower.
+_REFUSALS = (Unsupported, NotImplementedError, MissingOperatorWithDecomp, MissingOperatorWithoutDecomp)
 
 
 @dataclass
@@ -65,7 +69,10 @@ class _Recorder:
 def audit_block(
     block: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], profile: Profile, mode: FakeTensorMode
 ) -> BlockAudit:
-    """Compile `block` for fake arguments. Never raises for what the device refuses; a graph break is a refusal too."""
+    """Compile `block` for fake arguments. Never raises for what the device refuses; a graph break is a refusal too.
+
+    Raises CompilerFault where the compiler fails for another reason: that is ours and says nothing of the block.
+    """
     register()
     session = Session(profile, recording=True)
     recorder = _Recorder(session)
@@ -75,16 +82,29 @@ def audit_block(
             compiled = torch.compile(block, backend=recorder, fullgraph=True, dynamic=False)
             result = compiled(*args, **kwargs)
         except torch._dynamo.exc.TorchDynamoException as error:
-            _note_break(session, error)
+            _note(session, error)
             result = block(*args, **kwargs)
     digest = hashlib.sha256("".join(recorder.digests).encode()).hexdigest()
     return BlockAudit(session, digest, recorder.operations, result)
 
 
-def _note_break(session: Session, error: Exception) -> None:
-    text = str(error).strip().splitlines()
-    origin = Origin("graph_break", source=source_line(str(error)))
-    session.refuse(Refusal("graph_break", (text[0] if text else type(error).__name__)[:300], origin, at_call=True))
+def _note(session: Session, error: Exception) -> None:
+    """What stopped the compilation, as a refusal. Raises CompilerFault if it is none."""
+    if isinstance(error, torch._dynamo.exc.InternalTorchDynamoError):
+        raise CompilerFault(_first_line(error)) from error
+    if not isinstance(error, torch._dynamo.exc.BackendCompilerFailed):  # Dynamo could not make one graph of it
+        origin = Origin("graph_break", source=source_line(str(error)))
+        session.refuse(Refusal("graph_break", _first_line(error), origin, at_call=True))
+        return
+    cause = error.inner_exception
+    if not isinstance(cause, _REFUSALS):
+        raise CompilerFault(f"{type(cause).__name__}: {_first_line(cause)}") from error
+    origin = Origin("compilation", source=source_line(str(error)))
+    session.refuse(Refusal("unsupported_op", _first_line(cause), origin, at_call=True))
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
 
 
 def graph_digest(gm: torch.fx.GraphModule) -> str:

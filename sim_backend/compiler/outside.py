@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.weak import WeakIdKeyDictionary
 
-from sim_backend.compiler.origins import is_framework_file, star_layers
+from sim_backend.compiler.origins import VIEWS, is_framework_file, star_layers
 from sim_backend.compiler.session import Origin, Refusal, RefusalKind, Session
 from sim_backend.device.naming import aten_name, user_op
 from sim_backend.errata import operands as operand_rules
@@ -56,6 +56,7 @@ class OutsideMode(TorchDispatchMode):
         super().__init__()
         self.session, self.names = session, names
         self.shadows: WeakIdKeyDictionary = WeakIdKeyDictionary()
+        self.assumed: WeakIdKeyDictionary = WeakIdKeyDictionary()  # results of missing operations, and views of them
         self.operations: list[str] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
@@ -63,12 +64,14 @@ class OutsideMode(TorchDispatchMode):
         leaves = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
         if func is torch.ops.aten._local_scalar_dense.default and (known := self._known_scalar(leaves)) is not None:
             return known
+        known = len(self.session.refusals)
         if func.namespace == "aten" and self._reaches_device(leaves, kwargs):
             self._check(func, args, kwargs, leaves)
         try:
             result = func(*args, **kwargs)
         except torch._subclasses.fake_tensor.DataDependentOutputException:
             return self._unknown_scalar(func, leaves)
+        self._assume(func, leaves, result, self.session.refusals[known:])
         self._shadow(func, args, kwargs, leaves, result)
         return result
 
@@ -145,6 +148,13 @@ class OutsideMode(TorchDispatchMode):
         if problem is not None:
             self.session.refuse(Refusal("unsupported_dtype", problem, origin, erratum))
 
+    def _assume(self, func: Any, leaves: list[torch.Tensor], result: Any, refusals: list[Refusal]) -> None:
+        """A missing operation's result is taken in the default layout, and so are views of it."""
+        missing = any(r.kind == "unsupported_op" for r in refusals)
+        is_view = func.overloadpacket.__name__ in VIEWS - {"clone"} and any(t in self.assumed for t in leaves)
+        if missing or is_view:
+            self.assumed.update({t: True for t in tree_leaves(result) if isinstance(t, torch.Tensor)})
+
     # --- real values of what derives from the inputs
     def _shadow(self, func: Any, args: Any, kwargs: Any, leaves: list[torch.Tensor], result: Any) -> None:
         results = [t for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
@@ -184,6 +194,7 @@ class OutsideMode(TorchDispatchMode):
             shapes=tuple(tuple(int(n) for n in t.shape) for t in leaves),
             dtypes=tuple(str(t.dtype).removeprefix("torch.") for t in leaves),
             scalars=tuple(a for a in args if isinstance(a, int | float | bool | str)),
+            assumed=any(t in self.assumed for t in leaves),
         )
 
     def _caller(self) -> tuple[str, str]:

@@ -31,6 +31,9 @@ class Origin:
     dtypes: tuple[str, ...] = ()
     scalars: tuple[Any, ...] = ()
     node: Any = field(default=None, compare=False, repr=False)  # the FX node, in a compiled graph
+    assumed: bool = field(
+        default=False, compare=False
+    )  # eager: an operand is a missing operation's, through views alone
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+from torch._dynamo.exc import InternalTorchDynamoError
+from torch._dynamo.exc import Unsupported as DynamoUnsupported
+from torch._inductor.exc import InductorError
 from transformers import AlbertConfig, AlbertModel, BertConfig, BertModel
 
 from sim_backend import capability
-from sim_backend.errors import SpyreProfileError
+from sim_backend.errors import CompilerFault, SpyreProfileError, Unsupported
 from sim_backend.profiles import load_profile
 from sim_backend.report import CapabilityReport, OpFailure
 
@@ -255,6 +258,56 @@ class Halting(torch.nn.Module):
 def test_a_graph_break_is_a_failure_and_the_walk_goes_on() -> None:
     (broken,) = report(Breaking(), {"x": torch.randn(4, 64)}, dtype=torch.float16).failures
     assert (broken.kind, broken.count, broken.layers) == ("graph_break", 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (InductorError(ValueError("a slip of ours"), None), None),
+        (InductorError(AssertionError(), None), None),
+        (InternalTorchDynamoError("AttributeError: a slip of Dynamo's"), None),
+        (InductorError(Unsupported("dtype torch.float64"), None), "unsupported_op"),
+        (InductorError(NotImplementedError("Attention dropout not implemented for Spyre"), None), "unsupported_op"),
+        (DynamoUnsupported("call to builtins.print", "a graph break"), "graph_break"),
+    ],
+)
+def test_a_fault_of_the_compiler_is_no_finding_on_the_model(monkeypatch, error: Exception, kind: str | None) -> None:
+    def fail(*args: Any, **kwargs: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(torch, "compile", lambda *args, **kwargs: fail)
+    if kind is None:
+        with pytest.raises(CompilerFault):
+            report(Breaking(), {"x": torch.randn(4, 64)}, dtype=torch.float16)
+        return
+    with pytest.MonkeyPatch.context() as inner:
+        inner.setattr(torch._dynamo, "graph_break", lambda: None)
+        (noted,) = report(Breaking(), {"x": torch.randn(4, 64)}, dtype=torch.float16).failures
+    assert (noted.kind, noted.layers) == (kind, 2)
+
+
+def test_a_real_fault_inside_the_compilation_surfaces_as_one(monkeypatch) -> None:
+    def slip(*args: Any, **kwargs: Any) -> Any:
+        raise KeyError("a slip of ours")
+
+    monkeypatch.setattr("sim_backend.compiler.checks.check_node", slip)
+    with pytest.raises(CompilerFault, match="a slip of ours"):
+        report(bert(**TINY), tokens(64), dtype=torch.float16)
+
+
+class Outside(torch.nn.Module):
+    """No blocks: padding inside a stick (E-70) of a missing operation's result, and of a sum."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        in_order = torch.sort(x)[0].view(2, 2, 128).transpose(0, 1)[0]
+        padded = torch.nn.functional.pad(in_order, (10, 0))
+        return padded + torch.nn.functional.pad((x + x)[:2], (10, 0))
+
+
+def test_after_is_told_in_eager_parts_too() -> None:
+    failures = report(Outside(), {"x": torch.zeros(4, 128)}, dtype=torch.float16, blocks=[]).failures
+    padded = found(failures, op="aten.constant_pad_nd.default", kind="layout")
+    assert [(p.place, p.erratum, p.after) for p in padded] == [("outside", "E-70", True), ("outside", "E-70", False)]
 
 
 class Chained(torch.nn.Module):
