@@ -36,7 +36,7 @@ def evidence_view(found: dict[str, Any]) -> dict[str, Any]:
         "counts": _counts(verdict.get("per_case") or ()),
         "cases": cases,
         "controls": _controls(measured.get("cases") or ()),
-        "elementwise": measured.get("elementwise") or [],
+        "equivalence": measured.get("equivalence") or [],
         "execution": measured.get("execution"),
         "headline": {k: v for k, v in found["measurements"].items() if not isinstance(v, list)},
     }

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from agents.drafters import draft_with
 from agents.types import Candidate, CandidateTester, DraftContext, diagnosis_from_dict
-from pipeline.execution.execute import elementwise_results
+from pipeline.execution.execute import equivalences
 from pipeline.execution.inspect import describe_folder, family_name
 from pipeline.execution.models import build_meta
 from pipeline.execution.subject import Subject
 from pipeline.inspection import inspect_checkpoint
 from pipeline.review.drafting import StoredBudget, StoredTrajectory
 from pipeline.settings import get_settings
+from pipeline.verification.measurements import EquivalenceResult
+from pipeline.verification.seeds import SEED_BITS
 from pipeline.work.sandbox_state import sandbox_refusal
 
 
@@ -76,13 +79,13 @@ def capture_validated(code: str, target: dict[str, Any]) -> dict[str, Any]:
 
 
 def candidate_tester(subject: Subject) -> CandidateTester:
-    """The drafter's own test: the fp64 oracle of its documents. It tells kind, op and error size, nothing else."""
+    """The drafter's own test: the equivalence of its patches. It tells kind, op and error size, nothing else."""
 
     def test(candidate: Candidate, /) -> dict[str, Any]:
         drafted = Subject(**{**subject.__dict__, "candidate": candidate.to_dict()})
-        for result in elementwise_results(drafted, build_meta(subject.folder)):
-            if result.exact_misses or not result.specials_equal:
-                return {"passed": False, "kind": "wrong_values", "op": result.name, "error": result.max_error}
+        for found in equivalences(drafted, build_meta(subject.folder), secrets.randbits(SEED_BITS)):
+            if found.result in (EquivalenceResult.NOT_EQUIVALENT, EquivalenceResult.UNKNOWN):
+                return {"passed": False, "kind": "wrong_values", "op": found.patch, "error": found.bound}
         return {"passed": True, "kind": None, "op": None, "error": None}
 
     return test

@@ -24,18 +24,19 @@ from pipeline.execution.subject import Subject
 from pipeline.execution.weights import Prepared, prepare
 from pipeline.inspection import Inspection, inspect_checkpoint
 from pipeline.verification import compare
+from pipeline.verification.equivalence.elementwise import claims_of, judge_document
 from pipeline.verification.evidence import evidence_document
 from pipeline.verification.gate import judge
 from pipeline.verification.ideal import Conversion
 from pipeline.verification.measurements import (
     CaseMeasurement,
-    ElementwiseResult,
+    Equivalence,
+    EquivalenceResult,
     ExecutionProof,
     Measurements,
     Place,
     Weights,
 )
-from pipeline.verification.oracle import compare_elementwise
 from pipeline.verification.parts import is_causal
 from pipeline.verification.probes import RANKED, ProbeBatch, alone_batches, probe_batches, texts_missing
 from pipeline.verification.seeds import HiddenSeeds, draw_hidden_seeds
@@ -67,11 +68,15 @@ def execute(subject: Subject) -> dict[str, Any]:
     inspection = inspect_checkpoint(subject.folder)
     prepared = prepare(subject)
     plan = make_plan(subject, inspection, prepared)
-    answer = run_on_device(subject, prepared, plan)
     out = {"weights": subject.weights_word, "depth": prepared.depth, "recipe": prepared.recipe}
+    judged = tuple(equivalences(subject, prepared.model, plan.seeds.seeds[0]))
+    if any(e.result is EquivalenceResult.NOT_EQUIVALENT for e in judged):
+        measured = Measurements(Weights(subject.weights_word), equivalence=judged, depth=prepared.depth)
+        return {**out, **conclude(subject, plan, prepared, measured), "seconds": elapsed(started)}
+    answer = run_on_device(subject, prepared, plan)
     if answer["error"] is not None:
         return {**out, **refused(answer["error"]), "seconds": elapsed(started)}
-    measured = measure(subject, inspection, prepared, plan, answer)
+    measured = measure(subject, inspection, prepared, plan, answer, judged)
     return {**out, **conclude(subject, plan, prepared, measured), "seconds": elapsed(started)}
 
 
@@ -142,7 +147,12 @@ def refused(error: dict[str, str]) -> dict[str, Any]:
 
 
 def measure(
-    subject: Subject, inspection: Inspection, prepared: Prepared, plan: Plan, answer: dict[str, Any]
+    subject: Subject,
+    inspection: Inspection,
+    prepared: Prepared,
+    plan: Plan,
+    answer: dict[str, Any],
+    judged: tuple[Equivalence, ...],
 ) -> Measurements:
     """Everything the gate needs, from the outputs of the device child and from CPU runs here."""
     pooling = inspection.chain.pooling[0]
@@ -161,13 +171,12 @@ def measure(
     )
     if subject.tier == FULL and subject.patches is not None:
         cases.extend(patched_cpu_cases(subject, prepared, plan, stocks, pooling))
-    oracle = list(elementwise_results(subject, prepared.model))
     return Measurements(
         weights=Weights(subject.weights_word),
         cases=tuple(cases),
         execution=ExecutionProof(answer["fallbacks"], (), answer["blocks"]),
-        elementwise=tuple(oracle),
-        documents=len(oracle),
+        equivalence=judged,
+        patches=len(documents_of(subject)),
         spearman=ranked.spearman if ranked and subject.has_weights else None,
         spearman_pairs=ranked.pairs if ranked and subject.has_weights else 0,
         needs_left_padding=is_causal(prepared.model),
@@ -206,18 +215,20 @@ def patched_cpu_cases(
         yield compare.measure_case(probe, output, stock, pooling, Place.CPU)
 
 
-def elementwise_results(subject: Subject, model: Any) -> Iterator[ElementwiseResult]:
-    """The fp64 oracle for every drafted document of the patches, against the stock module it replaces."""
-    from adapters.document import build, validate
+def equivalences(subject: Subject, model: Any, seed: int) -> Iterator[Equivalence]:
+    """Whether each drafted document is the mathematics of the stock module it replaces. Runs no model."""
+    from adapters.document import validate
 
-    for patch in subject.patches or []:
+    documents = documents_of(subject)
+    for claim, patch in zip(claims_of(documents), documents, strict=True):
         parameters = patch["parameters"]
-        if "document" not in parameters:
-            continue
         stock = next(m for m in model.modules() if qualified_name(m) == parameters["module_class"])
-        document = parameters["document"]
-        validate(document)
-        yield compare_elementwise(patch["pattern"], stock, build(document), bound=patch.get("bound"))
+        yield judge_document(claim, stock, validate(parameters["document"]), seed)
+
+
+def documents_of(subject: Subject) -> list[dict[str, Any]]:
+    """The patches that carry a drafted document."""
+    return [patch for patch in subject.patches or [] if "document" in patch["parameters"]]
 
 
 def qualified_name(module: Any) -> str:
@@ -267,10 +278,9 @@ def checkpoint_facts(subject: Subject) -> dict[str, Any]:
 def headline(measured: Measurements) -> dict[str, Any]:
     """The few figures that lists show: lowest token and pooled cosine on the device, fallbacks, cases."""
     device = [c for c in measured.cases if c.place is Place.DEVICE]
-    assert measured.execution is not None
     return {
         "worst_token_cosine": min((c.lowest_token_cosine for c in device), default=None),
         "pooled_cosine": min((c.pooled_cosine for c in device), default=None),
-        "fallbacks": measured.execution.fallbacks,
+        "fallbacks": measured.execution.fallbacks if measured.execution else {},
         "cases": len(measured.cases),
     }

@@ -92,41 +92,51 @@ class ExecutionProof:
         return {op: n for op, n in self.fallbacks.items() if n and op not in self.declared_host}
 
 
-@dataclass(frozen=True)
-class ElementwiseResult:
-    """A drafted element-wise document against the stock module, both fp64. `bound` is None for an exact claim.
+class EquivalenceResult(StrEnum):
+    """What is known about a patch's mathematics. Stored text; `docs/decisions` says how each is decided."""
 
-    `max_ulp` counts units in the last place of max(|x|, |y|), `max_relative` is relative to |y|, `max_error` to
-    max(1, |y|). `exact_misses` are points that satisfy neither limit of an exact claim; `specials_equal` compares NaN,
-    infinities and extremes; `elementwise` says that no output depends on another input.
+    EXACT = "exact"
+    BOUNDED = "bounded"
+    NOT_EQUIVALENT = "not_equivalent"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Equivalence:
+    """Whether one patch is the mathematics it replaces, judged before any model runs.
+
+    `claim` is "exact" or "bounded", the latter with its `claimed_bound`. `bound` is the largest difference found:
+    relative to max(1, |y|) for element-wise patches, to the largest value of its row for the others. `method` says how
+    it was judged, over `points` compared values; `op` names where the first difference lies and
+    `input_that_shows_it` what makes it visible. `detail` is one sentence for people.
     """
 
-    name: str
+    patch: str
+    claim: str
+    result: EquivalenceResult
+    method: str
     points: int
-    max_ulp: float
-    max_relative: float
-    max_error: float
-    exact_misses: int
-    specials_equal: bool
-    elementwise: bool
     bound: float | None = None
-    worst_input: float = 0.0
+    claimed_bound: float | None = None
+    op: str = ""
+    input_that_shows_it: str = ""
+    detail: str = ""
 
 
 @dataclass(frozen=True)
 class Measurements:
     """Everything the gate sees.
 
-    `needs_left_padding` is true for causal models; `documents` counts drafted documents; `depth` is "full" or
-    "2 of 36"; `task`, `dtype` (what the device runs) and `family` choose limits and exceptions. `without_text` names
+    `needs_left_padding` is true for causal models; `patches` counts those whose mathematics must be known; `depth`
+    is "full" or "2 of 36"; `task`, `dtype` (what the device runs) and `family` choose limits and exceptions. `without_text` names
     the oracles that need text and why they do not apply (the checkpoint has no tokenizer).
     """
 
     weights: Weights
     cases: tuple[CaseMeasurement, ...] = ()
     execution: ExecutionProof | None = None
-    elementwise: tuple[ElementwiseResult, ...] = ()
-    documents: int = 0
+    equivalence: tuple[Equivalence, ...] = ()
+    patches: int = 0
     spearman: float | None = None
     spearman_pairs: int = 0
     needs_left_padding: bool = False
@@ -155,8 +165,7 @@ def _plain(value: Any) -> Any:
 
 _FIGURES = frozenset({
     "lowest_token_cosine", "norm_low", "norm_high", "pooled_cosine", "centred_pooled_cosine", "error_ratio",
-    "ideal_token_cosine", "company_token_cosine", "worst_token_cosine", "spearman", "max_ulp", "max_relative",
-    "max_error", "bound", "worst_input",
+    "ideal_token_cosine", "company_token_cosine", "worst_token_cosine", "spearman", "bound", "claimed_bound",
 })  # fmt: skip
 
 
@@ -171,6 +180,11 @@ def case_from_dict(data: dict[str, Any]) -> CaseMeasurement:
     return CaseMeasurement(**{**_numbers(data), **changed})
 
 
+def equivalence_from_dict(data: dict[str, Any]) -> Equivalence:
+    """The equivalence whose plain form is `data`."""
+    return Equivalence(**{**_numbers(data), "result": EquivalenceResult(data["result"])})
+
+
 def measurements_from_dict(data: dict[str, Any]) -> Measurements:
     """What `Measurements.to_dict` wrote, read back."""
     proof = data["execution"]
@@ -179,6 +193,6 @@ def measurements_from_dict(data: dict[str, Any]) -> Measurements:
         "weights": Weights(data["weights"]),
         "cases": tuple(case_from_dict(c) for c in data["cases"]),
         "execution": execution,
-        "elementwise": tuple(ElementwiseResult(**_numbers(e)) for e in data["elementwise"]),
+        "equivalence": tuple(equivalence_from_dict(e) for e in data["equivalence"]),
     }
     return Measurements(**{**_numbers(data), **changed})

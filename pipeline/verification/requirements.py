@@ -57,7 +57,8 @@ REQUIREMENTS: dict[str, Requirement] = {
         lambda a: any(c.error_ratio is None and not c.problem for c in a.on_device),
     ),
     "mathematics": Requirement(
-        "a drafted document has no fp64 oracle", lambda a: len(a.measured.elementwise) < a.measured.documents
+        "a patch was not compared with what it replaces",
+        lambda a: len(a.measured.equivalence) < a.measured.patches,
     ),
     "draws": Requirement("too few independent draws", lambda a: len({c.draw for c in a.on_device}) < a.draws),
     "cpu_case": Requirement(

@@ -68,7 +68,7 @@ def rewrite(term: Term, wanted: Callable[[Call], bool], rules: Sequence[Rule] = 
         if step is None:
             return Rewriting(term, tuple(steps))
         steps.append(step)
-        term = _replace(term, step.before, step.after)
+        term = replace_term(term, step.before, step.after)
     raise RuntimeError(f"the rewrite rules did not end after {MAX_STEPS} steps; the last was {steps[-1].rule.name!r}")
 
 
@@ -82,11 +82,12 @@ def _next_step(term: Term, wanted: Callable[[Call], bool], rules: Sequence[Rule]
     return None
 
 
-def _replace(term: Term, old: Term, new: Term) -> Term:
+def replace_term(term: Term, old: Term, new: Term) -> Term:
+    """`term` with every occurrence of `old` replaced by `new`."""
     if term == old:
         return new
     if isinstance(term, Call):
-        return Call(term.op, tuple(_replace(a, old, new) for a in term.args), term.kwargs)
+        return Call(term.op, tuple(replace_term(a, old, new) for a in term.args), term.kwargs)
     return term
 
 

@@ -15,7 +15,8 @@ from pipeline.verification.gate import is_caught, judge, rules_of, void_reason
 from pipeline.verification.measurements import (
     CaseMeasurement,
     ControlResult,
-    ElementwiseResult,
+    Equivalence,
+    EquivalenceResult,
     ExecutionProof,
     Measurements,
     Place,
@@ -146,7 +147,7 @@ def test_a_failure_outweighs_missing_evidence(good_set: Set, good_case: Case) ->
 MISSING_EVERYWHERE = {
     "no execution proof": {"execution": None},
     "no block on the device": {"execution": ExecutionProof({})},
-    "document without oracle": {"documents": 1},
+    "patch without equivalence": {"patches": 1},
 }
 
 
@@ -191,31 +192,49 @@ def test_spearman_counts_for_real_weights_only(good_set: Set) -> None:
     assert judge(good_set(**few, weights=Weights.REAL), Tier.FULL).outcome is Outcome.UNKNOWN
 
 
-def element(**changes: object) -> ElementwiseResult:
-    fields = {"max_ulp": 2.0, "max_relative": 1e-15, "max_error": 1e-15, "exact_misses": 0}
-    fields |= {"name": "P01", "points": 100, "specials_equal": True, "elementwise": True, **changes}
-    return ElementwiseResult(**fields)  # type: ignore[arg-type]
+def same(**changes: object) -> Equivalence:
+    fields = {"patch": "P01", "claim": "exact", "result": EquivalenceResult.EXACT, "method": "values", "points": 100}
+    return Equivalence(**{**fields, "bound": 1e-15, **changes})  # type: ignore[arg-type]
+
+
+BOUNDED = {"claim": "bounded", "result": EquivalenceResult.BOUNDED, "claimed_bound": 1e-6}
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"points": 0},
-        {"exact_misses": 1},
-        {"specials_equal": False},
-        {"elementwise": False},
-        {"bound": 1e-6, "max_error": 1e-5},
-        {"bound": 1e-6, "max_error": NAN},
+        {"result": EquivalenceResult.NOT_EQUIVALENT, "input_that_shows_it": "x = 2.7"},
+        {"result": EquivalenceResult.BOUNDED},
+        {**BOUNDED, "bound": 1e-5},
+        {**BOUNDED, "bound": NAN},
+        {**BOUNDED, "bound": None},
     ],
 )
-def test_element_wise_oracle_refuses(good_set: Set, changes: dict[str, object]) -> None:
-    verdict = judge(good_set(elementwise=(element(**changes),), documents=1), Tier.FULL)
+def test_other_mathematics_or_more_than_was_found_is_refused(good_set: Set, changes: dict[str, object]) -> None:
+    verdict = judge(good_set(equivalence=(same(**changes),), patches=1), Tier.FULL)
     assert verdict.outcome is Outcome.FAILED
+    assert str(changes.get("input_that_shows_it", "P01")) in texts(verdict)
+    assert not any(c.isdigit() for c in verdict.reasons[0].rule.replace("P01", ""))
 
 
-def test_element_wise_oracle_accepts_exact_and_bounded(good_set: Set) -> None:
-    results = (element(), element(bound=1e-6, max_error=1e-7, exact_misses=50))
-    assert judge(good_set(elementwise=results, documents=2), Tier.FULL).outcome is Outcome.PASSED
+@pytest.mark.parametrize("changes", [{"result": EquivalenceResult.UNKNOWN, "detail": "no window"}, {"points": 0}])
+def test_unknown_mathematics_or_no_compared_value_is_unknown(good_set: Set, changes: dict[str, object]) -> None:
+    verdict = judge(good_set(equivalence=(same(**changes),), patches=1), Tier.SWEEP)
+    assert verdict.outcome is Outcome.UNKNOWN
+    assert str(changes.get("detail", "nothing was compared")) in texts(verdict)
+
+
+def test_exact_and_bounded_patches_within_their_claims_pass(good_set: Set) -> None:
+    found = (same(), same(**BOUNDED, bound=1e-7))
+    assert judge(good_set(equivalence=found, patches=2), Tier.FULL).outcome is Outcome.PASSED
+
+
+def test_equivalences_come_back_from_json_as_they_were(good_set: Set) -> None:
+    found = good_set(equivalence=(same(bound=NAN, detail="differs"), same(**BOUNDED)), patches=2)
+    again = measurements_from_dict(json.loads(json.dumps(found.to_dict())))
+    assert again.equivalence[1] == found.equivalence[1]
+    assert again.equivalence[0].result is EquivalenceResult.EXACT
+    assert again.equivalence[0].bound != again.equivalence[0].bound
 
 
 @pytest.mark.parametrize(
@@ -282,7 +301,7 @@ def test_an_exception_holds_until_it_expires_and_is_named(good_set: Set, good_ca
 
 def test_measurements_survive_json_with_figures_that_are_not_finite(good_set: Set, good_case: Case) -> None:
     odd = good_case(lowest_token_cosine=NAN, norm_high=float("inf"), error_ratio=None)
-    before = good_set(cases=(odd,), elementwise=(element(),), notes={"bucket": 64})
+    before = good_set(cases=(odd,), equivalence=(same(),), notes={"bucket": 64})
     after = measurements_from_dict(json.loads(json.dumps(before.to_dict(), allow_nan=False)))
     assert after.to_dict() == before.to_dict()
     assert judge(after, Tier.SWEEP).outcome is Outcome.FAILED
