@@ -4,7 +4,7 @@ Stock and patch are run in fp64 on every value the device can hold, on drawn poi
 every result rounded to DL16, where a power or an exponential may leave the range. What counts as equal: 4 units in the
 last place, or 1e-12 relative, or inside the enclosure of the stock document, which is wide only where the stock formula
 itself cancels (gelu near -8 keeps only quanta of 1 + tanh). Where the two are *proved* to be one function, by a rule
-chain that was checked or by SymPy, what is left is rounding, and 4 units of max(1, |y|) are allowed (0.5*(1 + tanh(x/2))
+chain that was checked or by SymPy, what is left is rounding: 4 units of max(1, |y|) are allowed (0.5*(1 + tanh(x/2))
 for a sigmoid). A proof that does not hold counts for nothing.
 """
 
