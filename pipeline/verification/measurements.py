@@ -128,8 +128,8 @@ class Measurements:
     """Everything the gate sees.
 
     `needs_left_padding` is true for causal models; `patches` counts those whose mathematics must be known; `depth`
-    is "full" or "2 of 36"; `task`, `dtype` (what the device runs) and `family` choose limits and exceptions. `without_text` names
-    the oracles that need text and why they do not apply (the checkpoint has no tokenizer).
+    is "full" or "2 of 36"; `task`, `dtype` (what the device runs) and `family` choose limits and exceptions.
+    `without_text` names the oracles that need text and why they do not apply (the checkpoint has no tokenizer).
     """
 
     weights: Weights
