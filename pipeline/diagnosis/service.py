@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agents.types import Diagnosis, Failure, FailureKind, PatternUse
 from pipeline.diagnosis.patterns import Facts, patterns_for
+
+if TYPE_CHECKING:
+    from pipeline.diagnosis.wrong_values.findings import Finding
 
 
 def failures_of(reports: Iterable[dict[str, Any]]) -> list[Failure]:
@@ -66,6 +69,11 @@ def diagnose_failures(failures: Iterable[Failure], facts: Facts) -> list[Diagnos
     A fallback that no pattern removes is not asked to be patched: it costs a transfer, its values are right.
     """
     return [diagnose_one(f, patterns_for(f, facts)) for f in failures]
+
+
+def diagnose_findings(findings: Iterable[Finding], facts: Facts) -> list[Diagnosis]:
+    """One diagnosis per silent cause, with what was measured."""
+    return [Diagnosis(found.failure, patterns_for(found.failure, facts), dict(found.evidence)) for found in findings]
 
 
 def diagnose_one(failure: Failure, patterns: tuple[PatternUse, ...]) -> Diagnosis:

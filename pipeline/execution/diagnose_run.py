@@ -2,10 +2,10 @@
 
 `python -m pipeline.execution.diagnose_run SPEC.json OUT.json`. SPEC: a stage SPEC with `weights_dir`, the folder the
 weights are loaded from. OUT: `diagnoses` (a list of `dataclasses.asdict(Diagnosis)`), `predicted`, `fingerprint`,
-`seconds`.
+`curves` (error per layer, by kind of input), `seconds`.
 
 The causes that raise come from the capability report. The silent ones need a model that runs, so the patterns that
-cure the first kind are applied on the CPU before the probe takes its values.
+cure the first kind are applied on the CPU before the search takes its values.
 """
 
 from __future__ import annotations
@@ -19,11 +19,17 @@ from typing import Any
 
 import torch
 
-from agents.types import Diagnosis, Failure
-from pipeline.diagnosis import probe
+from agents.types import Diagnosis
 from pipeline.diagnosis.facts import model_facts
 from pipeline.diagnosis.patterns import STICK
-from pipeline.diagnosis.service import diagnose_failures, failures_of, fallbacks_of, predictions_of
+from pipeline.diagnosis.service import (
+    diagnose_failures,
+    diagnose_findings,
+    failures_of,
+    fallbacks_of,
+    predictions_of,
+)
+from pipeline.diagnosis.wrong_values.search import Search, silent_causes
 from pipeline.execution.capture import BATCH, LENGTH, stock_reports
 from pipeline.execution.models import load_weights
 from pipeline.execution.subject import Subject, subject_from_spec
@@ -36,16 +42,18 @@ def diagnose(subject: Subject, weights: Path) -> dict[str, Any]:
     model = load_weights(weights)
     facts = model_facts(model)
     raised = diagnose_failures([*failures_of(reports), *fallbacks_of(reports[-1])], facts)
-    silent = diagnose_failures(silent_failures(model, raised), facts)
+    search = search_cured(model, raised)
+    silent = diagnose_findings(search.findings, facts)
     return {
         "diagnoses": [asdict(d) for d in [*raised, *silent]],
         "predicted": predictions_of(reports),
         "fingerprint": reports[0]["fingerprint"],
+        "curves": search.curves,
         "seconds": round(time.monotonic() - started, 3),
     }
 
 
-def silent_failures(model: Any, raised: list[Diagnosis]) -> list[Failure]:
+def search_cured(model: Any, raised: list[Diagnosis]) -> Search:
     """What the device gets wrong without an error, found by values, in the model with the loud causes cured."""
     import adapters
     from adapters.structure import find_blocks
@@ -53,12 +61,7 @@ def silent_failures(model: Any, raised: list[Diagnosis]) -> list[Failure]:
     patches = [{"pattern": u.pattern, "parameters": u.parameters} for u in cures(raised)]
     with adapters.adapt(model, patches=patches, device="cpu", dtype=torch.float32, compile=False):
         blocks = [(b.path, b.module) for b in find_blocks(model)]
-        vocabulary = model.config.get_text_config().vocab_size
-        whole = probe.record_block_calls(model, blocks, random_inputs(vocabulary, 2 * STICK))
-        ragged = probe.record_block_calls(model, blocks, random_inputs(vocabulary, LENGTH))
-        found = list(probe.wrong_operations(whole[0], ragged[0]))
-        border = probe.wrong_border(whole[0], whole[1]) if len(whole) > 1 else None
-    return [*found, *([border] if border else [])]
+        return silent_causes(model, blocks, input_variants(model.config.get_text_config().vocab_size))
 
 
 CURES_ON_CPU = frozenset({"P20", "P32", "P40", "P47"})
@@ -66,16 +69,26 @@ CURES_ON_CPU = frozenset({"P20", "P32", "P40", "P47"})
 
 
 def cures(diagnoses: list[Diagnosis]) -> list[Any]:
-    """The distinct patterns of the diagnoses that the probe's CPU model needs, in order of first use."""
+    """The distinct patterns of the diagnoses that the search's CPU model needs, in order of first use."""
     uses = {u.pattern: u for d in diagnoses for u in d.patterns if u.pattern in CURES_ON_CPU}
     return [uses[name] for name in sorted(uses)]
 
 
-def random_inputs(vocabulary: int, length: int) -> dict[str, torch.Tensor]:
-    """Random ids [BATCH, length], the second row ending in padding."""
-    ids = torch.randint(1, vocabulary, (BATCH, length), generator=torch.Generator().manual_seed(length))
-    mask = torch.ones(BATCH, length, dtype=torch.int64)
-    mask[1, -length // 4 :] = 0
+def input_variants(vocabulary: int) -> dict[str, dict[str, torch.Tensor]]:
+    """Kinds of input a defect may depend on: whole sticks with padding, a ragged length, one row without padding."""
+    return {
+        "whole": random_inputs(vocabulary, BATCH, 2 * STICK, padded=True),
+        "ragged": random_inputs(vocabulary, BATCH, LENGTH, padded=True),
+        "alone": random_inputs(vocabulary, 1, STICK, padded=False),
+    }
+
+
+def random_inputs(vocabulary: int, batch: int, length: int, *, padded: bool) -> dict[str, torch.Tensor]:
+    """Random ids [batch, length], int64; with `padded`, the last row ends in padding."""
+    ids = torch.randint(1, vocabulary, (batch, length), generator=torch.Generator().manual_seed(length))
+    mask = torch.ones(batch, length, dtype=torch.int64)
+    if padded:
+        mask[-1, -length // 4 :] = 0
     return {"input_ids": ids, "attention_mask": mask}
 
 

@@ -28,7 +28,7 @@ LIMIT_NAMES = frozenset({
     "ideal_token_cosine",
 })  # fmt: skip
 MATHEMATICS = frozenset({"exact_ulp", "exact_relative", "special_tolerance"})
-DIAGNOSIS = frozenset({"wrong_cosine", "wrong_norm"})
+DIAGNOSIS = frozenset({"explained", "accumulated"})
 TOLERANCES = frozenset({
     "lowest_token_cosine", "company_token_cosine", "pooled_cosine", "centred_pooled_cosine", "ideal_token_cosine",
     "control_cosine", "spearman", "norm_ratio", "error_ratio",

@@ -1,4 +1,4 @@
-"""Prints the silent causes the probe finds in a two-layer encoder on the profile given, as JSON."""
+"""Prints the silent causes that the search finds in a two-layer encoder on the profile given, as JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from transformers import BertConfig, BertModel
 
 import sim_backend
-from pipeline.diagnosis import probe
+from pipeline.diagnosis.wrong_values.search import silent_causes
 from sim_backend.device import start
 
 
@@ -28,11 +28,9 @@ def main(profile: str) -> None:
                         intermediate_size=256, hidden_act="gelu_new", initializer_range=0.06)  # fmt: skip
     model = BertModel(config).eval()
     blocks = [(f"encoder.layer.{i}", block) for i, block in enumerate(model.encoder.layer)]
-    whole, ragged = (probe.record_block_calls(model, blocks, inputs(n)) for n in (128, 40))
-    found = list(probe.wrong_operations(whole[0], ragged[0]))
-    border = probe.wrong_border(whole[0], whole[1])
-    causes = [(f.op, f.scalars[0], f.source, f.module) for f in [*found, *([border] if border else [])]]
-    sys.stdout.write(json.dumps(causes) + "\n")
+    search = silent_causes(model, blocks, {"whole": inputs(128), "ragged": inputs(40)})
+    causes = [(f.op, f.scalars[0], f.source, f.module, f.layers) for f in (c.failure for c in search.findings)]
+    sys.stdout.write(json.dumps({"causes": causes, "curves": search.curves, "refused": len(search.refused)}) + "\n")
 
 
 if __name__ == "__main__":

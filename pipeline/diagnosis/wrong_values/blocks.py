@@ -1,0 +1,192 @@
+"""The calls a model makes of its blocks, and one call's operations with the CPU values they meet."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from pipeline.diagnosis.provenance import module_path, source_line
+from pipeline.diagnosis.wrong_values.programs import Operation, Program, Ref, selected
+
+
+@dataclass(frozen=True)
+class BlockCall:
+    """One call of a block on the CPU, with what it returned."""
+
+    path: str
+    block: torch.nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    output: torch.Tensor
+
+    def fed_with(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> BlockCall:
+        """The same call with other arguments."""
+        return BlockCall(self.path, self.block, args, kwargs, self.output)
+
+
+def record_block_calls(
+    model: torch.nn.Module, blocks: list[tuple[str, torch.nn.Module]], inputs: dict[str, torch.Tensor]
+) -> list[BlockCall]:
+    """Run the CPU model once and keep every call of its blocks, in order."""
+    calls: list[BlockCall] = []
+
+    def hook(path: str) -> Callable[..., None]:
+        def record(block: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+            calls.append(BlockCall(path, block, args, kwargs, main_output(output)))
+
+        return record
+
+    handles = [b.register_forward_hook(hook(path), with_kwargs=True) for path, b in blocks]
+    try:
+        with torch.no_grad():
+            model(**inputs)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return calls
+
+
+def main_output(output: Any) -> torch.Tensor:
+    """The hidden states a block returns: its result, or the first of several."""
+    first = output if isinstance(output, torch.Tensor) else output[0]
+    assert isinstance(first, torch.Tensor)
+    return first
+
+
+@dataclass(frozen=True)
+class BlockGraph:
+    """The operations of one block call in order, each value by name, and the dtype each has on the device."""
+
+    operations: tuple[Operation, ...]
+    values: dict[str, Any]
+    dtypes: dict[str, torch.dtype]
+
+    def segment(self, start: int, stop: int) -> Program | None:
+        """Operations `start` to `stop` as one program fed with CPU values; None if nothing comes out.
+
+        Values that later operations of the block read are outputs as well.
+        """
+        inside = self.operations[start:stop]
+        found = selected(inside, self.values, self.dtypes)
+        if found is None:
+            return None
+        later = {n for o in self.operations[stop:] for n in o.reads()}
+        needed = [o.name for o in inside if o.name in later and isinstance(self.values[o.name], torch.Tensor)]
+        return Program(found.operations, found.inputs, tuple(dict.fromkeys([*needed, *found.outputs])))
+
+    def single(self, position: int) -> Program | None:
+        """One operation alone; None for a view."""
+        operation = self.operations[position]
+        return None if operation.is_view else selected([operation], self.values, self.dtypes)
+
+
+def graph_of(call: BlockCall) -> BlockGraph:
+    """Trace a block call in fp16 and give every value its fp32 value on the CPU, from 16-bit weights and inputs.
+
+    Raises torch's export errors where the block cannot be traced.
+    """
+    narrow = copy.deepcopy(call.block).half()
+    args, kwargs = pytree.tree_map_only(torch.Tensor, _half, (call.args, call.kwargs))
+    with torch.no_grad():
+        program = torch.export.export(narrow, args, kwargs, strict=False)
+        return _evaluated(program, call)
+
+
+def _half(value: torch.Tensor) -> torch.Tensor:
+    return value.half() if value.dtype == torch.float32 else value
+
+
+def _single(value: Any) -> Any:
+    """A 16-bit tensor as fp32: the reference computes in fp32 on values the device can hold."""
+    return value.float() if isinstance(value, torch.Tensor) and value.dtype == torch.float16 else value
+
+
+def _evaluated(program: Any, call: BlockCall) -> BlockGraph:
+    nodes = [n for n in program.graph.nodes if n.op == "call_function" and "_assert" not in str(n.target)]
+    given = _placeholders(program, call)
+    names = {n: f"x{k}" for k, n in enumerate(given)} | {n: f"v{k}" for k, n in enumerate(nodes)}
+    values = {names[n]: v for n, v in given.items()}
+    dtypes = {names[n]: n.meta["val"].dtype for n in names if isinstance(n.meta.get("val"), torch.Tensor)}
+    operations = []
+    for node in nodes:
+        constants = {names[n]: values[names[n]] for n in node.all_input_nodes}
+        args, kwargs = (_referring(a, names, constants) for a in (node.args, dict(node.kwargs)))
+        place = source_line(node.meta), module_path(call.path, node.meta)
+        made = Operation(names[node], node.target, tuple(args), dict(kwargs), *place)
+        operations.append(made)
+        values[made.name] = _computed(made, values)
+    return BlockGraph(tuple(operations), values, dtypes)
+
+
+def _computed(operation: Operation, values: dict[str, Any]) -> Any:
+    args, kwargs = (_filled(a, values) for a in (operation.args, operation.kwargs))
+    return operation.target(*args, **kwargs)
+
+
+def _filled(argument: Any, values: dict[str, Any]) -> Any:
+    """An argument with values for references; the reference run has fp32 where the device has fp16."""
+    if isinstance(argument, Ref):
+        return values[argument.name]
+    if argument is torch.float16:
+        return torch.float32
+    if isinstance(argument, dict):
+        return {k: _filled(v, values) for k, v in argument.items()}
+    if isinstance(argument, list | tuple):
+        return type(argument)(_filled(v, values) for v in argument)
+    return argument
+
+
+def _referring(argument: Any, names: dict[Any, str], constants: dict[str, Any]) -> Any:
+    """A node's argument with `Ref` for values that are no constants, and plain containers for immutable ones."""
+    if isinstance(argument, torch.fx.Node):
+        value = constants[names[argument]]
+        return value if isinstance(value, int | float | bool | str) or value is None else Ref(names[argument])
+    if isinstance(argument, dict):
+        return {k: _referring(v, names, constants) for k, v in argument.items()}
+    if isinstance(argument, list):
+        return [_referring(v, names, constants) for v in argument]
+    if isinstance(argument, tuple):
+        return tuple(_referring(v, names, constants) for v in argument)
+    return argument
+
+
+def _placeholders(program: Any, call: BlockCall) -> dict[Any, Any]:
+    signature = program.graph_signature
+    state = {**program.state_dict, **program.constants}
+    lifted = {
+        **signature.inputs_to_parameters,
+        **signature.inputs_to_buffers,
+        **signature.inputs_to_lifted_tensor_constants,
+    }
+    given: Iterator[Any] = iter(pytree.tree_leaves((call.args, call.kwargs)))
+    values = {}
+    for node in program.graph.nodes:
+        if node.op == "placeholder":
+            is_weight = node.name in lifted
+            value = state[lifted[node.name]] if is_weight else next(given)
+            values[node] = _single(value) if is_weight else rounded_half(value)
+    return values
+
+
+def rounded_half(value: Any) -> Any:
+    """An fp32 tensor with the values fp16 keeps of it, strides and offset kept; other values as they are.
+
+    What fp16 cannot hold stays as it is: the device can.
+    """
+    if not isinstance(value, torch.Tensor) or value.dtype != torch.float32:
+        return _single(value)
+    narrow = value.half().float()
+    kept = torch.where(torch.isfinite(narrow), narrow, value)
+    if value.storage_offset() == 0:
+        return torch.empty_strided(value.shape, value.stride()).copy_(kept) if _dense(value) else kept
+    whole = torch.as_strided(value, (value.untyped_storage().nbytes() // value.itemsize,), (1,), 0)
+    return torch.as_strided(rounded_half(whole), value.shape, value.stride(), value.storage_offset())
+
+
+def _dense(value: torch.Tensor) -> bool:
+    return all(s > 0 for s, n in zip(value.stride(), value.shape, strict=True) if n > 1)

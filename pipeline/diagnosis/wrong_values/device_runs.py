@@ -1,0 +1,86 @@
+"""Running pieces of a model on the device: uploads that keep strides and offsets, compilation, results on the host.
+
+The device computes in 16 bits: fp32 values are narrowed to fp16 on the host, where the model itself would be.
+"""
+
+from __future__ import annotations
+
+import copy
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+DEVICE = "spyre"
+REFUSED = (RuntimeError, NotImplementedError, torch._dynamo.exc.TorchDynamoException)
+"""What a compiler or device that refuses a program raises."""
+
+
+class Refused(Exception):
+    """The device refuses the program: loud, hence no silent wrong value. `error` is what it raised."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(str(error)[:500])
+        self.error = error
+
+
+def upload(value: Any, dtype: torch.dtype | None = None) -> Any:
+    """A CPU tensor on the device, fp32 as fp16 (or `dtype`), strides kept; a view of more keeps its offset too."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    wanted = dtype or (torch.float16 if value.dtype == torch.float32 else value.dtype)
+    if value.storage_offset() == 0:
+        return _narrowed(value, wanted).to(DEVICE)
+    whole = torch.as_strided(value, (value.untyped_storage().nbytes() // value.itemsize,), (1,), 0)
+    moved = _narrowed(whole, wanted).to(DEVICE)
+    return torch.as_strided(moved, value.shape, value.stride(), value.storage_offset())
+
+
+def _narrowed(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return value.to(dtype) if value.is_floating_point() else value
+
+
+def fetch(value: torch.Tensor) -> torch.Tensor:
+    """A device tensor on the host; floats as fp32, converted on the way, so that fp16 limits nothing."""
+    return value.to(device="cpu", dtype=torch.float32) if value.is_floating_point() else value.cpu()
+
+
+def run_compiled(function: Callable[..., Any], values: list[torch.Tensor]) -> list[torch.Tensor]:
+    """`function` compiled as one graph on device tensors; tensor results on the host. Raises Refused."""
+    torch._dynamo.reset()
+    try:
+        with torch.no_grad():
+            result = torch.compile(function, fullgraph=True, dynamic=False)(*values)
+            return [fetch(t) for t in pytree.tree_leaves(result) if isinstance(t, torch.Tensor)]
+    except REFUSED as error:
+        raise Refused(error) from error
+
+
+class DeviceBlocks:
+    """Blocks on the device, one at a time; blocks of one class share a compiled function, as in production."""
+
+    def __init__(self) -> None:
+        self._compiled: dict[type, Callable[..., Any]] = {}
+
+    def place(self, block: torch.nn.Module) -> Callable[..., Any]:
+        """A compiled fp16 copy of `block` on the device; raises Refused when called, if the device refuses it."""
+        kind = type(block)
+        if kind not in self._compiled:
+            self._compiled[kind] = torch.compile(_forward_of(block), fullgraph=True, dynamic=False)
+        moved = copy.deepcopy(block).half().to(DEVICE)
+        bound = types.MethodType(self._compiled[kind], moved)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            try:
+                with torch.no_grad():
+                    return bound(*args, **kwargs)
+            except REFUSED as error:
+                raise Refused(error) from error
+
+        return call
+
+
+def _forward_of(block: torch.nn.Module) -> Callable[..., Any]:
+    return type(block).forward

@@ -1,0 +1,74 @@
+"""A block that is wrong although each of its operations is right alone: the smallest wrong run of operations in it.
+
+Consecutive operations are compiled as one graph and fed with the CPU's values. The shortest wrong beginning of the
+block ends with the operation that completes the defect; from there the front is cut off until the run comes right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from pipeline.diagnosis.wrong_values.blocks import BlockGraph
+from pipeline.diagnosis.wrong_values.compare import Difference
+from pipeline.diagnosis.wrong_values.device_runs import Refused
+from pipeline.diagnosis.wrong_values.programs import Operation, Program, exposing
+
+
+class Fused(NamedTuple):
+    """The smallest wrong run of operations, the one whose result is wrong first, and how wrong the run is."""
+
+    program: Program
+    operation: Operation
+    difference: Difference
+    stop: int
+    """The position after the run's last operation."""
+
+    @property
+    def partner(self) -> Operation | None:
+        """The other end of the run: the operation it must be fused with; None if the run computes one thing only."""
+        others = [o for o in self.program.computing if o.name != self.operation.name]
+        return (others[0] if self.program.computing[-1].name == self.operation.name else others[-1]) if others else None
+
+
+def smallest_wrong(graph: BlockGraph, start: int, stop: int) -> Fused | None:
+    """The smallest wrong run within operations `start` to `stop`; None if they are right as one graph."""
+    if start >= stop or not _is_wrong(graph, start, stop):
+        return None
+    stop = _first(lambda n: _is_wrong(graph, start, n), start, stop)
+    front = _first(lambda n: _is_wrong(graph, stop - n, stop), 0, stop - start)
+    program = graph.segment(stop - front, stop)
+    assert program is not None
+    return Fused(program, _first_wrong(program, graph), program.compare(), stop)
+
+
+def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """A number above `low` for which the claim holds but not for the one below; it holds for `high`."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def _is_wrong(graph: BlockGraph, start: int, stop: int) -> bool:
+    """Whether the operations are wrong as one graph; a run that the device refuses, or that yields nothing, is not."""
+    program = graph.segment(start, stop)
+    if program is None:
+        return False
+    try:
+        return program.compare().wrong
+    except Refused:
+        return False
+
+
+def _first_wrong(program: Program, graph: BlockGraph) -> Operation:
+    """The first operation whose own result is wrong while all are returned; the last one if that mends it."""
+    computing = program.computing or program.operations
+    if len(computing) > 1:
+        shown = exposing(program, graph.values)
+        try:
+            found = dict(zip(shown.outputs, shown.differences(), strict=True))
+        except Refused:
+            return computing[-1]
+        return next((o for o in computing if o.name in found and found[o.name].wrong), computing[-1])
+    return computing[-1]

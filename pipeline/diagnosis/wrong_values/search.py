@@ -1,0 +1,164 @@
+"""The search for silent wrong values: blocks first, then the operations of a wrong one, then what fuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import torch
+
+from pipeline.diagnosis.wrong_values.blocks import BlockGraph, graph_of, record_block_calls
+from pipeline.diagnosis.wrong_values.boundaries import Boundary, boundaries
+from pipeline.diagnosis.wrong_values.compare import Difference
+from pipeline.diagnosis.wrong_values.device_runs import Refused
+from pipeline.diagnosis.wrong_values.experiments import Condition, Mended, mending
+from pipeline.diagnosis.wrong_values.findings import (
+    Finding,
+    border_finding,
+    drift_finding,
+    fused_finding,
+    in_layers,
+    merged,
+    operation_findings,
+    unexplained_finding,
+)
+from pipeline.diagnosis.wrong_values.fusion import Fused, smallest_wrong
+from pipeline.diagnosis.wrong_values.programs import Operation, Program
+from pipeline.diagnosis.wrong_values.rounding import UNIT
+from pipeline.verification.policy import current_policy
+
+Blocks = list[tuple[str, torch.nn.Module]]
+
+
+@dataclass
+class Search:
+    """The answer: causes merged over layers and inputs, the error curve per kind of input, what was refused."""
+
+    findings: list[Finding] = field(default_factory=list)
+    curves: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    refused: list[Refused] = field(default_factory=list)
+
+
+class _Tested(NamedTuple):
+    """The outcome of one operation alone."""
+
+    difference: Difference
+    mended: Mended
+
+
+def silent_causes(model: torch.nn.Module, blocks: Blocks, variants: Mapping[str, Mapping[str, torch.Tensor]]) -> Search:
+    """What the device gets wrong in silence, over several kinds of input (`variants`: name to host inputs).
+
+    `model` is on the CPU in fp32, its loud causes cured. A variant that the device refuses is noted in `refused`.
+    """
+    search, looker, found = Search(), _Looker(), []  # type: Search, _Looker, list[Finding]
+    for variant, inputs in variants.items():
+        curve: list[Boundary] = []
+        try:
+            curve.extend(boundaries(record_block_calls(model, blocks, dict(inputs))))
+        except Refused as refused:
+            search.refused.append(refused)
+        search.curves[variant] = [b.point() for b in curve]
+        found += merged(list(looker.judge(curve, variant)))
+    search.findings = merged(found, add=False)
+    return search
+
+
+def _drifts(last: Boundary) -> bool:
+    return not last.total <= current_policy().diagnosis["accumulated"] * max(last.ideal, UNIT)  # true for NaN
+
+
+def _wrong_kinds(curve: Sequence[Boundary]) -> list[tuple[Boundary, int]]:
+    """The first wrong block of each class, with how many of its class are wrong."""
+    kinds: dict[type, list[Boundary]] = {}
+    for boundary in curve:
+        if boundary.own.wrong:
+            kinds.setdefault(type(boundary.call.block), []).append(boundary)
+    return [(found[0], len(found)) for found in kinds.values()]
+
+
+class _Looker:
+    """Looks into wrong blocks. Remembers operations it has tried, and where in a class of block it found wrong ones:
+    for the next kind of input those are tried alone, and what lies between them as whole graphs."""
+
+    def __init__(self) -> None:
+        self._tested: dict[Any, _Tested | None] = {}
+        self._wrong: dict[type, set[int]] = {}
+
+    def judge(self, curve: Sequence[Boundary], variant: str) -> Iterator[Finding]:
+        """The causes that one walk over the blocks shows."""
+        wrong = _wrong_kinds(curve)
+        for boundary, layers in wrong:
+            causes = list(self._inside(boundary, variant)) or [unexplained_finding(boundary, variant)]
+            yield from (in_layers(cause, layers) for cause in causes)
+        borders = [b for b in curve if b.handed is not None and b.handed.wrong]
+        if borders:
+            yield in_layers(border_finding(borders[0], variant), len(borders))
+        if curve and not wrong and not borders and _drifts(curve[-1]):
+            yield drift_finding(curve, variant)
+
+    def _inside(self, boundary: Boundary, variant: str) -> Iterator[Finding]:
+        """The wrong operations of one block, and what is wrong only fused between them."""
+        graph, kind = graph_of(boundary.call), type(boundary.call.block)
+        known = self._wrong.setdefault(kind, set())
+        wrong: list[int] = []
+        for position in sorted(known) or range(len(graph.operations)):
+            found = list(self._operation(graph.operations[position], graph.single(position), variant))
+            wrong += [position] if found else []
+            yield from found
+        known.update(wrong)
+        for start, stop in _between(wrong, len(graph.operations)):
+            yield from self._stretch(graph, start, stop, variant)
+
+    def _operation(self, operation: Operation, program: Program | None, variant: str) -> Iterator[Finding]:
+        outcome = None if program is None else self._alone(program)
+        if program is not None and outcome is not None and outcome.difference.wrong:
+            yield from operation_findings(operation, program, outcome.difference, outcome.mended, variant)
+
+    def _stretch(self, graph: BlockGraph, start: int, stop: int, variant: str) -> Iterator[Finding]:
+        """Every smallest wrong run of a stretch, from its beginning to its end."""
+        while (fused := smallest_wrong(graph, start, stop)) is not None:
+            if len(fused.program.operations) == 1:
+                found = list(self._operation(fused.operation, fused.program, variant))
+            else:
+                found = list(_fusion(fused, variant))
+            yield from found
+            start = fused.stop
+
+    def _alone(self, program: Program) -> _Tested | None:
+        """The outcome of one operation alone, once per distinct operation; None if the device refuses it."""
+        key = program.signature()
+        if key not in self._tested:
+            try:
+                found = program.compare()
+            except Refused:
+                self._tested[key] = None
+            else:
+                self._tested[key] = _Tested(found, mending(program) if found.wrong else Mended())
+        return self._tested[key]
+
+
+def _between(wrong: Sequence[int], size: int) -> list[tuple[int, int]]:
+    """The stretches of operations without a wrong one."""
+    edges = [-1, *wrong, size]
+    stretches = [(a + 1, b) for a, b in pairwise(edges)]
+    return [(a, b) for a, b in stretches if b > a]
+
+
+def _fusion(fused: Fused, variant: str) -> Iterator[Finding]:
+    """One operation that reads through views is wrong for an offset or a layout; several are wrong as a fusion."""
+    partner = fused.partner
+    if partner is not None:
+        yield fused_finding(fused.operation, partner, fused.program, fused.difference, variant)
+        return
+    condition = _through_views(fused.program.operations)
+    mended = Mended(by_one=(condition,))
+    yield from operation_findings(fused.operation, fused.program, fused.difference, mended, variant)
+
+
+def _through_views(operations: Sequence[Operation]) -> Condition:
+    views = [o.op for o in operations if o.is_view]
+    name = "offset" if any(o.may_offset for o in operations) else "layout"
+    return Condition(name, f"right on a copy, wrong when it reads through {', '.join(views)} in one graph")

@@ -1,0 +1,102 @@
+"""The pieces of the search, on the CPU alone: rounding, comparison, programs, bisection, resizing."""
+
+from __future__ import annotations
+
+import torch
+
+from pipeline.diagnosis.wrong_values.blocks import BlockCall, graph_of
+from pipeline.diagnosis.wrong_values.compare import Difference, difference, ideal_results
+from pipeline.diagnosis.wrong_values.experiments import is_mask, resized
+from pipeline.diagnosis.wrong_values.fusion import _first
+from pipeline.diagnosis.wrong_values.rounding import Mode, ideal_run, rounded
+
+
+class Half(torch.nn.Module):
+    """A block whose second half is computed in fp32 and cast back, as RMSNorm is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.linear(x).view(2, -1, 4, 4).transpose(1, 2)
+        return (y.to(torch.float32) * 2).to(x.dtype)
+
+
+def call() -> BlockCall:
+    torch.manual_seed(0)
+    block, x = Half().eval(), torch.randn(2, 3, 8)
+    return BlockCall("layers.0", block, (x,), {}, block(x))
+
+
+def test_rounding_keeps_ten_significant_bits() -> None:
+    values = torch.tensor([1.0, 1.0 + 2**-10, 1.0 + 3 * 2**-10, -2.001, torch.inf])
+    assert rounded(values).tolist() == [1.0, 1.0, 1.0 + 4 * 2**-10, -2.0, torch.inf]
+    assert rounded(values, Mode.TRUNCATE).tolist() == [1.0, 1.0, 1.0 + 2 * 2**-10, -2.0, torch.inf]
+
+
+def test_an_ideal_run_rounds_inputs_and_every_result() -> None:
+    x = torch.full((4,), 1.0 + 2**-10)
+    assert ideal_run(lambda t: t + 2**-9, [x], Mode.TRUNCATE) is not None
+    out = ideal_run(lambda t: (t * 1.001) * 1.001, [torch.ones(4)])
+    assert torch.equal(out, rounded(out))
+
+
+def test_rounding_explains_an_error_of_its_own_size_and_nothing_larger() -> None:
+    torch.manual_seed(0)
+    x, w = torch.randn(32, 64), torch.randn(64, 64)
+    exact, ideal = x @ w, ideal_results(lambda a, b: a @ b, [x, w])
+    assert not difference(ideal[0], exact, ideal).wrong
+    shifted = exact.clone()
+    shifted[:, -8:] = exact[:, :8]
+    assert difference(shifted, exact, ideal).wrong
+    assert not difference(exact, exact, ideal).wrong
+    assert difference(exact * float("nan"), exact, ideal) == Difference(float("inf"), 0.0, finite=False)
+
+
+def test_a_reference_that_is_not_finite_itself_blames_nobody() -> None:
+    cpu = torch.tensor([1.0, torch.inf])
+    assert not difference(torch.tensor([1.0, torch.nan]), cpu, [cpu]).wrong
+
+
+def test_a_program_computes_what_the_block_computes_and_keeps_its_casts() -> None:
+    made = call()
+    graph = graph_of(made)
+    program = graph.segment(0, len(graph.operations))
+    assert program is not None
+    assert torch.allclose(program.on_cpu()[0], made.output, atol=2e-3)
+    assert "torch.float32" in program.source()
+    assert "half" in program.source()
+    out = program.function(torch.float16, "cpu")(*[i.value.to(i.dtype) for i in program.inputs])
+    assert out.dtype == torch.float16
+
+
+def test_equal_operations_of_different_layers_have_one_signature() -> None:
+    torch.manual_seed(1)
+    other = Half().eval()
+    x = torch.randn(2, 3, 8)
+    programs = [graph_of(c).single(0) for c in (call(), BlockCall("layers.1", other, (x,), {}, other(x)))]
+    assert programs[0] is not None
+    assert programs[1] is not None
+    assert programs[0].signature() == programs[1].signature()
+
+
+def test_resizing_follows_a_size_through_operands_and_keeps_the_order_of_strides() -> None:
+    graph = graph_of(call())
+    linear = graph.single(0)
+    assert linear is not None
+    smaller = resized(linear, {8: 4})
+    assert [tuple(i.value.shape) for i in smaller.inputs] == [(2, 3, 4), (16, 4), (16,)]
+    assert smaller.on_cpu()[0].shape == (2, 3, 16)
+
+
+def test_bisection_finds_a_border_even_if_the_claim_is_not_monotone() -> None:
+    assert _first(lambda n: n >= 7, 0, 20) == 7
+    found = _first(lambda n: n in {3, 4, 9, 10}, 0, 10)
+    assert found in {3, 9}
+
+
+def test_masks_are_told_from_other_operands() -> None:
+    assert is_mask(torch.zeros(1, 1, 4, 4).bool())
+    assert is_mask(torch.tensor([[0.0, -30_000.0]]))
+    assert not is_mask(torch.randn(4, 4))
