@@ -195,6 +195,7 @@ class TrajectoryStore(Protocol):
 class DraftContext:
     """What a drafter may use. `rejected` maps digests that were refused to the reason; they are never drafted again.
 
+    `submissions_used` counts the final submissions of earlier drafts of the same diagnosis, by module class.
     Where `capture` is None, `no_capture` says why and what to do.
     """
 
@@ -203,6 +204,7 @@ class DraftContext:
     dtype: str
     rejected: dict[str, str] = field(default_factory=dict)
     hidden_patterns: frozenset[str] = frozenset()
+    submissions_used: dict[str, int] = field(default_factory=dict)
     capture: SandboxRunner | None = None
     no_capture: str = ""
     test: CandidateTester | None = None

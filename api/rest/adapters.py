@@ -10,11 +10,12 @@ from api import repository
 from api.presentation import adapter_item
 from api.rest import PREFIX
 from api.rest.schemas import AdapterDetails, Adapters
-from api.security.identity import Reader
+from api.security.identity import Reader, require_reviewer
 from pipeline.database.artefacts import read_artefact
 from pipeline.database.unit_of_work import reading
 from pipeline.errors import NotFound
 from pipeline.releases.repository import get_adapter, list_adapters
+from pipeline.verification.evidence import EVIDENCE_MEDIA
 
 router = APIRouter(prefix=PREFIX, tags=["adapters"])
 Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
@@ -50,10 +51,15 @@ def get_manifest(_caller: Reader, number: Number) -> Response:
 
 
 @router.get("/artefacts/{digest}", response_class=Response, responses={200: {"content": {"*/*": {}}}})
-def get_artefact(_caller: Reader, digest: Digest) -> Response:
-    """A stored file by the sha256 of its content, always as a download."""
+def get_artefact(caller: Reader, digest: Digest) -> Response:
+    """A stored file by the sha256 of its content, always as a download.
+
+    Evidence holds hidden seeds: it is given to reviewers only.
+    """
     with reading() as session:
         row = repository.get_artefact(session, digest)
+        if row.media_type == EVIDENCE_MEDIA:
+            require_reviewer(caller)
         found = download(read_artefact(digest), row.media_type, f"{row.kind}-{digest[:12]}")
     found.headers["Cache-Control"] = KEEP
     return found

@@ -132,6 +132,11 @@ def decider(request: Request) -> Caller:
     return _checked(request, caller)
 
 
+def require_reviewer(caller: Caller) -> None:
+    """Raises `NotAllowed` unless the caller holds the role of a reviewer, which no agent can hold."""
+    _require(caller, Role.REVIEWER)
+
+
 def _allowed(request: Request, role: Role) -> Caller:
     caller = identify(request)
     if caller.is_known:

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import EnvironmentProblem
-from pipeline.work.process import run_child
+from pipeline.errors import CheckpointProblem, EnvironmentProblem
+from pipeline.work.process import ChildResult, run_child
 
 TIMEOUT_S = 540.0
 MEMORY_MB = 10_240
@@ -17,14 +17,26 @@ MEMORY_MB = 10_240
 
 
 def call_device_child(module: str, spec: dict[str, Any], workdir: Path) -> dict[str, Any]:
-    """Run `python -m module SPEC OUT` and return OUT. Raises EnvironmentProblem if the child leaves no answer."""
+    """Run `python -m module SPEC OUT` and return OUT.
+
+    A child that leaves no answer is our fault, EnvironmentProblem, until it has left the file `begun` of its SPEC: from
+    then on it runs what is judged, and its death, hang or memory overrun is a CheckpointProblem of that kind.
+    """
     name = module.rsplit(".", 1)[-1]
     spec_path, out_path = workdir / f"{name}.spec.json", workdir / f"{name}.out.json"
-    spec_path.write_text(json.dumps(spec))
-    out_path.unlink(missing_ok=True)
+    begun = workdir / f"{name}.begun"
+    spec_path.write_text(json.dumps({**spec, "begun": str(begun)}))
+    for left in (out_path, begun):
+        left.unlink(missing_ok=True)
     argv = [sys.executable, "-m", module, str(spec_path), str(out_path)]
     ended = run_child(argv, timeout_s=TIMEOUT_S, memory_mb=MEMORY_MB, env=os.environ, network=False)
     if not out_path.exists():
-        raise EnvironmentProblem(f"the device child {name} left no answer: {ended.reason} {ended.stderr[-1500:]}")
+        raise no_answer(name, ended, begun.exists())
     answer: dict[str, Any] = json.loads(out_path.read_text())
     return answer
+
+
+def no_answer(name: str, ended: ChildResult, begun: bool) -> CheckpointProblem | EnvironmentProblem:
+    """The fault of a child without an answer: of what it ran once that had begun, else ours."""
+    said = f"the device child {name} left no answer: {ended.reason} {ended.stderr[-1500:]}"
+    return CheckpointProblem(ended.problem or "crashed", said) if begun else EnvironmentProblem(said)

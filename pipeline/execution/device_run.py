@@ -1,10 +1,10 @@
 """The device child: runs one model on the device in block form and leaves outputs, fallbacks and any error behind.
 
 `python -m pipeline.execution.device_run SPEC.json OUT.json`. SPEC: `folder` (config and weights), `profile`, `device`,
-`patches` (list or null), `batches` (safetensors, keys "N.input_ids" ...), `outputs` (safetensors to write, keys "N",
-fp32 [batch, length, width]). OUT: `error` ({type, frame, message} or null), `fallbacks`, `executed` (batches run),
-`blocks` (block calls that ended on the device), `seconds`. An exception of the model or device is a result, not a
-failure of this process.
+`patches` (list or null), `begun` (file to leave before anything that is judged runs), `batches` (safetensors, keys
+"N.input_ids" ...), `outputs` (safetensors to write, keys "N", fp32 [batch, length, width]). OUT: `error` ({type, frame,
+message} or null), `fallbacks`, `executed` (batches run), `blocks` (block calls that ended on the device), `seconds`. An
+exception of the model or device is a result, not a failure of this process.
 """
 
 from __future__ import annotations
@@ -85,6 +85,7 @@ def run(spec: dict[str, Any], device: Device) -> dict[str, Any]:
     error, blocks = None, None
     try:
         model = load_weights(Path(spec["folder"]))
+        Path(spec["begun"]).touch()
         place(model, spec["patches"])
         blocks = BlockCount(model)
         for number, output in enumerate(run_batches(model, read_batches(Path(spec["batches"])))):

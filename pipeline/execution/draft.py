@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,8 @@ from pipeline.inspection import inspect_checkpoint
 from pipeline.review.drafting import StoredBudget, StoredTrajectory
 from pipeline.settings import get_settings
 from pipeline.verification.measurements import EquivalenceResult
-from pipeline.verification.seeds import SEED_BITS
+from pipeline.verification.policy import current_policy
+from pipeline.verification.seeds import draw_own_seed
 from pipeline.work.sandbox_state import sandbox_refusal
 
 
@@ -48,6 +48,7 @@ def draft_context(subject: Subject, spec: dict[str, Any], family: str) -> DraftC
         dtype="float16",
         rejected=dict(spec.get("rejected") or {}),
         hidden_patterns=frozenset(spec.get("hidden_patterns") or ()),
+        submissions_used=dict(spec.get("submissions_used") or {}),
         capture=None if refusal else capture_validated,
         no_capture=refusal or "",
         test=candidate_tester(subject),
@@ -63,9 +64,9 @@ def language_model() -> Any:
         return None
     from agents.drafters.llm import LlmDrafter, LlmSettings
 
-    return LlmDrafter(
-        LlmSettings.from_environment(model=settings.llm_model, daily_budget_usd=settings.llm_daily_budget_usd)
-    )
+    llm = LlmSettings.from_environment(model=settings.llm_model, daily_budget_usd=settings.llm_daily_budget_usd)
+    submissions = min(llm.limits.submissions, current_policy().guards["final_submissions"])
+    return LlmDrafter(replace(llm, limits=replace(llm.limits, submissions=submissions)))
 
 
 def capture_validated(code: str, target: dict[str, Any]) -> dict[str, Any]:
@@ -79,11 +80,14 @@ def capture_validated(code: str, target: dict[str, Any]) -> dict[str, Any]:
 
 
 def candidate_tester(subject: Subject) -> CandidateTester:
-    """The drafter's own test: the equivalence of its patches. It tells kind, op and error size, nothing else."""
+    """The drafter's own test: the equivalence of its patches, on points of its own, drawn anew each time.
+
+    It tells kind, op and error size, nothing else.
+    """
 
     def test(candidate: Candidate, /) -> dict[str, Any]:
         drafted = Subject(**{**subject.__dict__, "candidate": candidate.to_dict()})
-        for found in equivalences(drafted, build_meta(subject.folder), secrets.randbits(SEED_BITS)):
+        for found in equivalences(drafted, build_meta(subject.folder), draw_own_seed()):
             if found.result in (EquivalenceResult.NOT_EQUIVALENT, EquivalenceResult.UNKNOWN):
                 return {"passed": False, "kind": "wrong_values", "op": found.patch, "error": found.bound}
         return {"passed": True, "kind": None, "op": None, "error": None}

@@ -1,8 +1,8 @@
 """Execution of one checkpoint: CPU reference here, device in a child of its own, measures and verdict by the gate.
 
 Runs in a stage child without the device (`TORCH_DEVICE_BACKEND_AUTOLOAD=0`): reference, controls and the patched CPU
-run come from this process, device outputs from `pipeline.execution.device_run`. Hidden seeds are drawn here, after the
-candidate's digest exists.
+run come from this process, device outputs from `pipeline.execution.device_run`. Hidden seeds come with the SPEC of a
+candidate, drawn after its digest was stored; where nothing is stored first they are drawn here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pipeline.execution.weights import Prepared, prepare
 from pipeline.inspection import Inspection, inspect_checkpoint
 from pipeline.verification import compare
 from pipeline.verification.equivalence.elementwise import claims_of, judge_document
-from pipeline.verification.evidence import evidence_document
+from pipeline.verification.evidence import evidence_document, leave_evidence, summary_of
 from pipeline.verification.gate import judge
 from pipeline.verification.ideal import Conversion
 from pipeline.verification.measurements import (
@@ -38,6 +38,7 @@ from pipeline.verification.measurements import (
     Weights,
 )
 from pipeline.verification.parts import is_causal
+from pipeline.verification.policy import current_policy
 from pipeline.verification.probes import RANKED, ProbeBatch, alone_batches, probe_batches, texts_missing
 from pipeline.verification.seeds import HiddenSeeds, draw_hidden_seeds
 from pipeline.verification.verdict import Outcome
@@ -86,9 +87,14 @@ def elapsed(started: float) -> float:
 
 
 def make_plan(subject: Subject, inspection: Inspection, prepared: Prepared) -> Plan:
-    """Draw hidden seeds and the probes of the tier; the full tier has two draws and runs texts alone as well."""
-    full = subject.tier == FULL
-    seeds = draw_hidden_seeds(candidate_digest(subject), draws=2 if full else 1)
+    """The probes of the tier from the hidden seeds; the full tier runs texts alone as well.
+
+    Raises ValueError if the seeds in the SPEC were drawn for something else.
+    """
+    full, digest = subject.tier == FULL, candidate_digest(subject)
+    seeds = subject.seeds or draw_hidden_seeds(digest, current_policy().tiers[subject.tier].draws)
+    if seeds.candidate_digest != digest:
+        raise ValueError(f"seeds were drawn for {seeds.candidate_digest!r}, not for {digest!r}")
     causal = is_causal(prepared.model)
     probes = [
         probe
@@ -247,17 +253,21 @@ def conclude(subject: Subject, plan: Plan, prepared: Prepared, measured: Measure
         recipe=prepared.recipe,
         measurements=measured,
         verdict=verdict,
+        replay=subject.spec,
     )
+    artefact = leave_evidence(evidence, subject.workdir)
+    kept = summary_of(evidence)
     if subject.candidate is not None:
         lengths = [n for probe in plan.probes for n in probe.lengths]
         parts = release_parts(prepared.model, subject.patches or [], lengths)
-        evidence = {**evidence, "complete": verdict.outcome is Outcome.PASSED, "manifest": parts}
+        kept = {**kept, "complete": verdict.outcome is Outcome.PASSED, "manifest": parts}
     return {
         "outcome": str(verdict.outcome),
         "reason": verdict.sentence,
         "failures": [],
         "measurements": headline(measured),
-        "evidence": evidence,
+        "evidence": kept,
+        "artefacts": [artefact],
         "executed": True,
     }
 

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from pipeline.verification.seeds import HiddenSeeds, seeds_from_dict
+
+REPLAYED = (
+    "model", "revision", "checkpoint_dir", "config", "family", "entry", "profile", "weights", "tier", "adapter",
+    "candidate", "device",
+)  # fmt: skip
+"""Keys of a SPEC that run the same thing again; the rest names one run and its folders."""
 Weights = Literal["auto", "hub", "synthetic"]
 
 
 @dataclass(frozen=True)
 class Subject:
-    """One checkpoint, one profile, one adapter or candidate, one tier. `workdir` is private to the run."""
+    """One checkpoint, one profile, one adapter or candidate, one tier. `workdir` is private to the run.
+
+    `seeds` are those the service drew after it had stored the candidate; None where nothing is stored first. `spec` is
+    the part of the stage's SPEC that evidence keeps, so that it can be run again.
+    """
 
     model: str
     folder: Path
@@ -23,6 +34,8 @@ class Subject:
     adapter: dict[str, Any] | None = None
     candidate: dict[str, Any] | None = None
     device: str = "simulator"
+    seeds: HiddenSeeds | None = None
+    spec: dict[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def has_weights(self) -> bool:
@@ -54,4 +67,6 @@ def subject_from_spec(spec: dict[str, Any]) -> Subject:
         adapter=spec.get("adapter"),
         candidate=spec.get("candidate"),
         device=spec.get("device", "simulator"),
+        seeds=seeds_from_dict(spec["seeds"]) if spec.get("seeds") else None,
+        spec={name: spec[name] for name in REPLAYED if spec.get(name) is not None},
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -21,6 +23,9 @@ from pipeline.review.models import (
     PatchRow,
 )
 from pipeline.review.repository import get_candidate as get_candidate
+from pipeline.review.told import told
+from pipeline.verification.policy import current_policy
+from pipeline.verification.seeds import HiddenSeeds, draw_hidden_seeds
 from pipeline.work.models import Outcome, Run, StageName
 
 CANDIDATE_IDS = "candidate_ids"
@@ -100,9 +105,52 @@ def representative_of(session: Session, candidate: CandidateRow) -> int:
     return min(link.checkpoint_id for link in candidate.checkpoints)
 
 
+def hidden_seeds(session: Session, candidate_id: int, tier: str) -> HiddenSeeds:
+    """Seeds for a candidate, drawn now that its digest can be read back from the database.
+
+    Raises `UnknownCandidate` for one that is not stored.
+    """
+    candidate = repository.get_candidate(session, candidate_id)
+    seeds = draw_hidden_seeds(candidate.digest, current_policy().tiers[tier].draws)
+    stored, now = candidate.created_at.isoformat(), database_now(session).isoformat()
+    return replace(seeds, stored_at=stored, drawn_at=now)
+
+
 def refused_digests(session: Session, family: str, profile: str) -> dict[str, str]:
-    """Digest to reason of everything that must not be drafted again for this family."""
-    return {row.digest: row.reason for row in repository.refused_of_family(session, family, profile)}
+    """Digest to reason of everything that must not be drafted again for this family, as drafters may know it."""
+    return {row.digest: told_reason(row) for row in repository.refused_of_family(session, family, profile)}
+
+
+def told_reason(candidate: CandidateRow) -> str:
+    """A human's reason as it is; of the gate's only kind, patch and size of the error, so that no probe is told."""
+    if candidate.state != CandidateState.REFUSED:
+        return candidate.reason
+    row = next((row for row in reversed(candidate.evidence) if row.outcome == Outcome.FAILED), None)
+    verdict = row.evidence.get("verdict", {}) if row else {}
+    cosine = row.measurements.get("worst_token_cosine") if row else None
+    return told(verdict.get("reasons") or [], cosine)
+
+
+def submissions_used(session: Session, run: Run) -> dict[str, int]:
+    """Module class to the final submissions that coding agents made for it in earlier drafts of the same diagnosis."""
+    return dict(Counter(repository.submitted_targets(session, run.parent_run_id))) if run.parent_run_id else {}
+
+
+def may_submit(session: Session, run: Run, candidate: CandidateRow) -> bool:
+    """True if the candidate is among the first that the diagnosis behind a draft run sends to the gate.
+
+    One that comes later stays stored, with the reason. Safe to call twice.
+    """
+    limit = current_policy().guards["final_submissions"]
+    drafts = repository.drafts_of_diagnosis(session, run.parent_run_id) if run.parent_run_id else [run]
+    drafted = dict.fromkeys(i for draft in drafts for i in draft.measurements.get(CANDIDATE_IDS, ()))
+    if candidate.id in list(drafted)[:limit]:
+        return True
+    if candidate.state == CandidateState.VERIFYING and not candidate.evidence:
+        candidate.state = CandidateState.INCONCLUSIVE
+        candidate.reason = f"Not judged: its diagnosis has used its {limit} final submissions."
+        session.flush()
+    return False
 
 
 def rounds_of(session: Session, run: Run) -> int:

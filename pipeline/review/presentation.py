@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from pipeline.review import repository
+from pipeline.review.evidence import shown_document
 from pipeline.review.models import CandidateRow, EvidenceRow, PatchRow, ReviewRow, Trajectory
 from pipeline.review.service import seen_digest
 
@@ -56,8 +57,9 @@ def _steps(trajectory: Trajectory | None) -> list[dict[str, Any]]:
 
 
 def _evidence(row: EvidenceRow) -> dict[str, Any]:
-    named = ("tier", "outcome", "complete", "weights", "measurements", "evidence", "artefacts", "digest", "environment")
-    return {"model": row.checkpoint.model.name, "run": row.run_id, **{name: getattr(row, name) for name in named}}
+    named = ("id", "tier", "outcome", "complete", "weights", "measurements", "artefacts", "digest", "environment")
+    plain = {name: getattr(row, name) for name in named}
+    return {"model": row.checkpoint.model.name, "run": row.run_id, **plain, "evidence": shown_document(row)}
 
 
 def _review(row: ReviewRow) -> dict[str, Any]:

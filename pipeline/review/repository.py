@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from pipeline.database.models import Artefact
 from pipeline.review.errors import UnknownCandidate
 from pipeline.review.models import (
     BudgetEntry,
@@ -16,6 +17,7 @@ from pipeline.review.models import (
     TrajectoryStep,
 )
 from pipeline.sweeps.models import Checkpoint, CheckpointStatus
+from pipeline.verification.evidence import EVIDENCE_KIND, EVIDENCE_MEDIA
 from pipeline.work.models import Run, StageName
 
 
@@ -60,6 +62,20 @@ def draft_runs(session: Session, checkpoint_id: int, profile: str, environment: 
     return list(session.scalars(query.where(Run.stage == StageName.DRAFT, Run.environment == environment)))
 
 
+def drafts_of_diagnosis(session: Session, diagnose_run_id: int) -> list[Run]:
+    """The draft runs that worked from one diagnosis, oldest first."""
+    query = select(Run).where(Run.parent_run_id == diagnose_run_id, Run.stage == StageName.DRAFT)
+    return list(session.scalars(query.order_by(Run.id)))
+
+
+def submitted_targets(session: Session, diagnose_run_id: int) -> list[str]:
+    """The module class of every final submission in the trajectories of a diagnosis, one entry per submission."""
+    runs = select(Run.id).where(Run.parent_run_id == diagnose_run_id, Run.stage == StageName.DRAFT)
+    query = select(TrajectoryStep.data).join(Trajectory, Trajectory.id == TrajectoryStep.trajectory_id)
+    steps = session.scalars(query.where(Trajectory.run_id.in_(runs)))
+    return [str(step.get("target")) for step in steps if step.get("tool") == "submit"]
+
+
 def candidates_of_checkpoint(session: Session, checkpoint_id: int) -> list[CandidateRow]:
     """The candidates drafted for a checkpoint, newest first."""
     query = select(CandidateRow).join(CandidateCheckpoint, CandidateCheckpoint.candidate_id == CandidateRow.id)
@@ -74,6 +90,17 @@ def evidence_of(session: Session, candidate_id: int, environment: str) -> list[E
     """The evidence for a candidate in one environment."""
     query = select(EvidenceRow).where(EvidenceRow.candidate_id == candidate_id)
     return list(session.scalars(query.where(EvidenceRow.environment == environment).order_by(EvidenceRow.id)))
+
+
+def list_evidence(session: Session) -> list[EvidenceRow]:
+    """All evidence, newest first."""
+    return list(session.scalars(select(EvidenceRow).order_by(EvidenceRow.id.desc())))
+
+
+def evidence_artefacts(session: Session, prefix: str) -> list[str]:
+    """Digests of evidence documents that begin with `prefix`."""
+    query = select(Artefact.digest).where(Artefact.kind == EVIDENCE_KIND, Artefact.media_type == EVIDENCE_MEDIA)
+    return list(session.scalars(query.where(Artefact.digest.startswith(prefix, autoescape=True))))
 
 
 def failing_in_family(session: Session, family: str, profile: str) -> list[CheckpointStatus]:

@@ -10,6 +10,7 @@ import hashlib
 import json
 import zlib
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 from agents.types import canonical
@@ -111,6 +112,12 @@ def unpack_evidence(content: bytes) -> dict[str, Any]:
         raise EvidenceChanged(f"stored evidence is cut or larger than {LARGEST_DOCUMENT} bytes")
     check_evidence(document)
     return document
+
+
+def leave_evidence(document: dict[str, Any], workdir: Path) -> dict[str, str]:
+    """Writes the packed document into a run's folder; returns the entry for `artefacts` of the stage's OUT."""
+    (workdir / EVIDENCE_NAME).write_bytes(pack_evidence(document))
+    return {"path": EVIDENCE_NAME, "kind": EVIDENCE_KIND, "name": EVIDENCE_NAME, "media_type": EVIDENCE_MEDIA}
 
 
 def summary_of(document: dict[str, Any]) -> dict[str, Any]:

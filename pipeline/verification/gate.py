@@ -262,14 +262,14 @@ def _equivalence_findings(e: Equivalence) -> Iterator[Finding]:
     if e.result is EquivalenceResult.UNKNOWN or e.points == 0:
         rule = f"whether {said} is the mathematics it replaces is not known"
         text = f"{rule}: {e.detail or 'nothing was compared'}"
-        yield Finding(SET, "equivalence", Outcome.UNKNOWN, text, rule)
+        yield Finding(e.patch, "equivalence", Outcome.UNKNOWN, text, rule)
     elif e.result is EquivalenceResult.NOT_EQUIVALENT:
         rule = f"{said} is not the mathematics it replaces"
-        yield Finding(SET, "equivalence", Outcome.FAILED, f"{rule}: {e.detail} ({e.input_that_shows_it})", rule)
+        yield Finding(e.patch, "equivalence", Outcome.FAILED, f"{rule}: {e.detail} ({e.input_that_shows_it})", rule)
     elif e.result is EquivalenceResult.BOUNDED and not _within_claim(e):
         rule = f"{said} claims to be {e.claim} and was found to be less"
         text = f"{rule}: it differs by {math.nan if e.bound is None else e.bound:.2g}"
-        yield Finding(SET, "equivalence", Outcome.FAILED, text, rule)
+        yield Finding(e.patch, "equivalence", Outcome.FAILED, text, rule)
 
 
 def _within_claim(e: Equivalence) -> bool:

@@ -309,7 +309,8 @@ def _draft(session: Session, run: Run, diagnosed: Run, ids: Sequence[int]) -> No
 
 def _after_draft(session: Session, run: Run, ids: Sequence[int]) -> None:
     for candidate in candidates.drafted_by(session, run):
-        schedule_verify(session, candidate.id, run, ids)
+        if candidates.may_submit(session, run, candidate):
+            schedule_verify(session, candidate.id, run, ids)
 
 
 def schedule_verify(session: Session, candidate_id: int, like: Run, ids: Sequence[int], **over: Any) -> Run:

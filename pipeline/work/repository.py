@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 from agents.types import canonical
 from pipeline.database.insert import Inserted, insert_or_return
 from pipeline.database.unit_of_work import database_now
+from pipeline.verification.policy import current_policy
 from pipeline.work import order
 from pipeline.work.errors import LeaseLost
 from pipeline.work.models import ACTIVE_STATES, DiagnosisRow, FailureRow, Lane, Outcome, Run, RunState, StageName
@@ -204,6 +205,7 @@ def finish(session: Session, lease: Lease, result: StageResult, versions: dict[s
     run = session.get_one(Run, lease.run_id, populate_existing=True)
     now = database_now(session)
     run.attempts += 1
+    result = _given_up(run, result)
     if result.outcome is Outcome.INFRA and run.attempts < MAX_ATTEMPTS:
         attempts = run.attempts
         _queue_again(run, attempts)
@@ -213,6 +215,15 @@ def finish(session: Session, lease: Lease, result: StageResult, versions: dict[s
         _store(session, run, result, versions, now)
     session.flush()
     return run
+
+
+def _given_up(run: Run, result: StageResult) -> StageResult:
+    """A verification that ends in `infra` twice in a row is `unknown`: a candidate cannot ask for endless new draws."""
+    limit = current_policy().guards["infra_in_a_row"]
+    if run.stage != StageName.VERIFY or result.outcome is not Outcome.INFRA or run.attempts < limit:
+        return result
+    reason = f"Our fault {run.attempts} times in a row, the last: {result.reason}"
+    return replace(result, outcome=Outcome.UNKNOWN, reason=cut(reason))
 
 
 def _store(session: Session, run: Run, result: StageResult, versions: dict[str, Any], now: datetime) -> None:

@@ -50,15 +50,25 @@ def job_of(session: Session, run_id: int, settings: Settings) -> Job:
         "tier": run.tier,
         "request_id": run.request_id,
         "environment": environment_of(run.profile),
-        **(_draft_part(session, run, checkpoint, settings) if run.stage == StageName.DRAFT else {}),
+        **_stage_part(session, run, checkpoint, settings),
     }
     stage = StageName(run.stage)
     return Job(stage, spec, entry_of(checkpoint), flow.folder_of(session, run), run.request_id, run.environment)
+
+
+def _stage_part(session: Session, run: Run, checkpoint: Checkpoint, settings: Settings) -> dict[str, Any]:
+    """What only one stage is told. Hidden seeds go to the verification alone, never to a drafter."""
+    if run.stage == StageName.DRAFT:
+        return _draft_part(session, run, checkpoint, settings)
+    if run.stage == StageName.VERIFY and run.candidate_id:
+        return {"seeds": candidates.hidden_seeds(session, run.candidate_id, run.tier).to_dict()}
+    return {}
 
 
 def _draft_part(session: Session, run: Run, checkpoint: Checkpoint, settings: Settings) -> dict[str, Any]:
     return {
         "diagnoses": [row.data for row in flow.diagnoses_for(session, run)],
         "rejected": candidates.refused_digests(session, checkpoint.family or "", run.profile),
+        "submissions_used": candidates.submissions_used(session, run),
         "drafters": settings.drafters,
     }

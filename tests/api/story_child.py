@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.types import Candidate, Drafter, Failure, FailureKind, PatchDraft
-from pipeline.verification.evidence import evidence_document
+from pipeline.verification.evidence import evidence_document, leave_evidence, summary_of
 from pipeline.verification.gate import judge
 from pipeline.verification.measurements import (
     CaseMeasurement,
@@ -100,7 +100,8 @@ def judged(spec: dict[str, Any], digest: str) -> dict[str, Any]:
         "reason": verdict.sentence,
         "weights": str(figures.weights),
         "measurements": {"worst_token_cosine": 0.99912, "pooled_cosine": 0.99987, "fallbacks": {}, "cases": 8},
-        "evidence": {**document, "complete": True},
+        "evidence": {**summary_of(document), "complete": True},
+        "artefacts": [leave_evidence(document, Path(spec["workdir"]))],
         "seconds": 21.4,
     }
 
@@ -127,7 +128,9 @@ def execute(spec: dict[str, Any]) -> dict[str, Any]:
     (Path(spec["workdir"]) / "numbers.json").write_text("{}")
     if "unsure" in spec["model"]:
         return {"outcome": "unknown", "reason": "no case counted: every control was missed", "weights": "synthetic"}
-    return {**judged(spec, "0" * 64), "artefacts": [{"path": "numbers.json", "kind": "evidence", "name": "numbers"}]}
+    found = judged(spec, "0" * 64)
+    numbers = {"path": "numbers.json", "kind": "evidence", "name": "numbers"}
+    return {**found, "artefacts": [numbers, *found["artefacts"]]}
 
 
 def diagnose(spec: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from pipeline.database.facts import mark_demo
+from pipeline.database.models import PrincipalKind, Role
 from pipeline.database.unit_of_work import unit_of_work
+from pipeline.verification.evidence import unpack_evidence
 from pipeline.verification.policy import current_policy
 
 Sweep = Callable[..., int]
@@ -123,6 +125,20 @@ def test_artefacts_are_downloads_that_nothing_runs(client: TestClient, sweep: Sw
     assert answer.content == b"{}"
     assert answer.headers["content-disposition"].startswith("attachment;")
     assert answer.headers["content-security-policy"] == "sandbox"
+
+
+def test_evidence_with_its_seeds_is_for_reviewers_only(
+    client: TestClient, sweep: Sweep, reviewer: dict[str, str], token: Callable[..., dict[str, str]]
+) -> None:
+    sweep("a/bert-stock")
+    runs = client.get("/api/v1/models/a/bert-stock").json()["runs"]
+    path = next(f"/api/v1/artefacts/{r['artefacts'][1]['digest']}" for r in runs if r["stage"] == "execute")
+    agent = token("drafter", PrincipalKind.AGENT, Role.VIEWER)
+    assert client.get(path).status_code == client.get(path, headers=agent).status_code == 403
+    answer = client.get(path, headers=reviewer)
+    assert unpack_evidence(answer.content)["seeds"]["seeds"] == [11, 12]
+    number = next(r["id"] for r in runs if r["stage"] == "execute")
+    assert "seeds" not in client.get(f"/api/v1/runs/{number}", headers=agent).json()["evidence"]
 
 
 def test_readiness_tells_how_long_work_has_waited(client: TestClient, sweep: Sweep) -> None:

@@ -111,7 +111,7 @@ class Agent:
         for call in calls:
             result = self._use(call)
             self.messages.append(reply_to(call, result.text))
-            self._save("tool", tool=call.name[:60], facts=result.facts)
+            self._save("tool", tool=call.name[:60], target=self.bench.target.get("module_class"), facts=result.facts)
             if result.end is not None or self.bench.submissions_left <= 0:
                 return result
         return None

@@ -146,6 +146,7 @@ class LlmDrafter:
             test=context.test,
             limits=self.settings.limits,
             reproduce=given,
+            submissions=context.submissions_used.get(name, 0),
         )
 
     def _builder(

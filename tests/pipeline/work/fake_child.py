@@ -99,6 +99,8 @@ def diagnose(spec: dict) -> dict:
 
 def draft(spec: dict) -> dict:
     assert spec["diagnoses"], "a draft needs diagnoses"
+    if "many" in spec["model"]:
+        return {"outcome": "passed", "candidates": [candidate(spec, number) for number in range(5)]}
     return {"outcome": "passed", "candidates": [candidate(spec, len(spec["rejected"]))]}
 
 

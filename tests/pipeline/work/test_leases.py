@@ -11,6 +11,7 @@ from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from pipeline.database.unit_of_work import database_now, reading, unit_of_work
+from pipeline.verification.policy import current_policy
 from pipeline.work import repository
 from pipeline.work.errors import LeaseLost
 from pipeline.work.models import Outcome, Run, RunState
@@ -112,6 +113,22 @@ def test_giving_back_costs_no_delivery(run_id: int) -> None:
         repository.give_back(session, lease)
         session.expire_all()
         assert (only_run(session).state, only_run(session).deliveries) == (RunState.QUEUED, 0)
+
+
+def test_two_infra_in_a_row_make_a_candidate_unknown_in_its_environment(run_id: int) -> None:
+    """Failing as infrastructure gives a candidate no endless new draws; the same run is not queued again."""
+    with unit_of_work() as session:
+        session.execute(update(Run).values(stage="verify"))
+    outcomes = []
+    for _ in range(current_policy().guards["infra_in_a_row"]):
+        with unit_of_work() as session:
+            session.execute(update(Run).values(not_before=None))
+            lease = repository.claim_run(session, run_id, "w", 60)
+            assert lease is not None
+            run = repository.finish(session, lease, StageResult(Outcome.INFRA, "disk full"), {})
+            outcomes.append((run.state, run.outcome))
+    assert outcomes == [(RunState.QUEUED, None), (RunState.DONE, Outcome.UNKNOWN)]
+    assert run.reason == "Our fault 2 times in a row, the last: disk full"
 
 
 def test_infra_is_tried_again_later_and_then_stays(run_id: int) -> None:
