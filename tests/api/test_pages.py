@@ -142,7 +142,7 @@ def test_the_review_page_shows_what_a_reviewer_needs(story: TestClient) -> None:
     assert "Cases: 8 passes; not applicable: 2." in page
     assert "glu_swapped: no gated feed-forward" in page  # what had nothing to act on is shown
     assert "ranking: synthetic weights rank nothing" in page
-    assert "Same mathematics in fp64" in page
+    assert "Same mathematics: 1 patch judged before the model ran" in page
     assert "4 of 4" in page
     assert "0 not counted" in page
     assert "1 model" in page

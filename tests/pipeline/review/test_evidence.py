@@ -32,7 +32,8 @@ def document(candidate: str) -> dict[str, Any]:
     measured = Measurements(Weights.SYNTHETIC)
     return evidence_document(
         candidate=candidate, checkpoint={"model": "a/one"}, environment={}, recipe=None,
-        seeds=HiddenSeeds(candidate, (123456789, 5)), measurements=measured, verdict=judge(measured, "full"), replay={"model": "a/one"},
+        seeds=HiddenSeeds(candidate, (123456789, 5)),
+        measurements=measured, verdict=judge(measured, "full"), replay={"model": "a/one"},
     )  # fmt: skip
 
 
