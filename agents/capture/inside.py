@@ -37,28 +37,14 @@ def captured(task: dict[str, Any]) -> dict[str, Any]:
 
 def ran(task: dict[str, Any]) -> dict[str, Any]:
     """The outputs of the patched model on the CPU, with weights drawn from the seed."""
-    import torch
     from safetensors.torch import load_file, save_file
 
-    from agents.capture.apply import place_patched
-    from agents.capture.case import DTYPES
-    from agents.capture.weights import random_stock
+    from agents.capture.run import run_patched
 
-    torch.set_num_threads(1)
-    model = random_stock(task["config"], task["seed"])
-    with torch.no_grad():
-        runner = place_patched(model, task["patches"], torch.device("cpu"), DTYPES[task["dtype"]])
-        batches: dict[str, dict[str, torch.Tensor]] = {}
-        for key, tensor in load_file(WORK / "inputs.safetensors").items():
-            number, _, name = key.partition(".")
-            batches.setdefault(number, {})[name] = tensor
-        outputs = {n: runner(**batches[n]) for n in sorted(batches, key=int)}
-    save_file({n: _hidden(o).contiguous() for n, o in outputs.items()}, WORK / "outputs.safetensors")
+    inputs = load_file(WORK / "inputs.safetensors")
+    outputs = run_patched(task["config"], task["patches"], task["dtype"], task["seed"], inputs)
+    save_file(outputs, WORK / "outputs.safetensors")
     return {"ran": len(outputs)}
-
-
-def _hidden(output: Any) -> Any:
-    return output.last_hidden_state if hasattr(output, "last_hidden_state") else output[0]
 
 
 def explain(error: BaseException) -> str:

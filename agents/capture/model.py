@@ -16,6 +16,7 @@ from .case import DTYPES, Case
 from .device import pretend_device
 from .errors import CaptureRefused
 from .graphs import Exported, export, write_graph
+from .run import hidden_of
 from .stock import config_of, fake_stock, stock_tensors
 from .tape import Tape, key_of
 
@@ -32,9 +33,7 @@ class Whole(nn.Module):
 
     def forward(self, **inputs: Tensor) -> Tensor:
         """[batch, length, width] on the host."""
-        output = self._run(**inputs)
-        found: Tensor = output.last_hidden_state if hasattr(output, "last_hidden_state") else output[0]
-        return found
+        return hidden_of(self._run(**inputs))
 
 
 def capture_patched(

@@ -15,11 +15,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from .errors import CaptureRefused
 from .written import LITERAL_MAX, literal, meta_of, written
+
+LIFTS = frozenset({torch.ops.aten.lift_fresh.default, torch.ops.aten.lift_fresh_copy.default})
+"""How a tensor made from a list in the code becomes a fake one."""
 
 
 class Key(NamedTuple):
@@ -57,7 +60,10 @@ class Entry:
 
 
 class Tape(TorchDispatchMode):
-    """Records while it is entered; must be entered inside the fake tensor mode. Keeps every tensor alive."""
+    """Records while it is entered; must be entered inside the fake tensor mode. Keeps every tensor alive.
+
+    What is computed from real tensors alone (lists in the code) is computed; what comes of it is a literal.
+    """
 
     def __init__(self, sources: dict[str, Tensor]) -> None:
         super().__init__()
@@ -73,6 +79,9 @@ class Tape(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Runs the operator and records it."""
         kwargs = kwargs or {}
+        if func not in LIFTS and _is_real(args, kwargs):
+            with _disable_current_modes():
+                return func(*args, **kwargs)
         self._note_literals(args, kwargs)
         result = func(*args, **kwargs)
         self._record(func, args, kwargs, result)
@@ -82,7 +91,8 @@ class Tape(TorchDispatchMode):
         """A real tensor among fakes is a literal: `torch.tensor([...])` in surgery arrives like that."""
         for leaf in tree_leaves(values):
             if isinstance(leaf, Tensor) and not isinstance(leaf, FakeTensor) and key_of(leaf) not in self.literals:
-                self.literals[key_of(leaf)] = literal(leaf)
+                with _disable_current_modes():
+                    self.literals[key_of(leaf)] = literal(leaf)
                 self._alive.append(leaf)
 
     def _record(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
@@ -104,6 +114,12 @@ class Tape(TorchDispatchMode):
         Raises CaptureRefused for a tensor that does not come from stock tensors and small literals alone.
         """
         return _Slice(self, wanted).section()
+
+
+def _is_real(*values: Any) -> bool:
+    """True if there are tensors and none of them is fake."""
+    tensors = [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]
+    return bool(tensors) and not any(isinstance(t, FakeTensor) for t in tensors)
 
 
 def _written_tensors(func: Any, args: Any, kwargs: Any) -> tuple[list[Tensor], bool]:

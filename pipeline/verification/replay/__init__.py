@@ -1,18 +1,23 @@
 """Replay: the trusted side of verification. A document is validated, then run; no candidate code is ever imported.
 
+check_code(source)                  lint of drafted code
+check_case(document, ...)           it is for the case that was asked for
 validate_model(document, stock)     raises DocumentRefused unless every rule holds
 examine(document, stock)            the same, and what it is made of, for evidence
 same_structure(documents)           one structure over all cases
 reachable(document)                 stock tensors that the output rests on
-left_out(stock, patched)            weights the stock output rests on and the patched one does not
+left_out(stock, patched)            weights that the stock output rests on and the patched one does not
 ModelReplay(document, tensors, precision).run(inputs, device, compiled)
+check_binding(config, patches, document, run, seed)     the code, run in the sandbox, equals the replay
 """
 
+from pipeline.verification.replay.binding import check_binding
 from pipeline.verification.replay.errors import DocumentRefused
+from pipeline.verification.replay.lint import check_code
 from pipeline.verification.replay.model import Blocks, ModelReplay
 from pipeline.verification.replay.precision import Precision
 from pipeline.verification.replay.structure import left_out, reachable, same_structure
-from pipeline.verification.replay.validate import Facts, document_digest, examine, validate_model
+from pipeline.verification.replay.validate import Facts, check_case, document_digest, examine, validate_model
 
 __all__ = [
     "Blocks",
@@ -20,6 +25,9 @@ __all__ = [
     "Facts",
     "ModelReplay",
     "Precision",
+    "check_binding",
+    "check_case",
+    "check_code",
     "document_digest",
     "examine",
     "left_out",

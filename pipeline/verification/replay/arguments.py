@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 import torch
@@ -44,6 +44,11 @@ _OPTIONAL = re.compile(r"^Optional\[(.*)\]$")
 
 Numbering = Callable[[int], None]
 """Checks that a reference is to an earlier value; raises DocumentRefused."""
+
+
+def is_name(value: Any, names: Container[str]) -> bool:
+    """True if the value is text and one of the names: what a document holds may be of any type."""
+    return type(value) is str and value in names
 
 
 def check_arguments(op: Any, args: Any, kwargs: Any, earlier: Numbering) -> None:
@@ -89,11 +94,11 @@ def _check_value(op: Any, argument: Any, kind: str, value: Any, earlier: Numberi
     elif kind == "Tensor":
         _check_tensor(op, argument, value, earlier)
     elif kind == "str":
-        if value not in STRINGS.get((str(op), argument.name), ()):
+        if not is_name(value, STRINGS.get((str(op), argument.name), ())):
             raise DocumentRefused(f"{op}: {argument.name!r} may not be {str(value)[:80]!r}")
     elif kind in WRAPPED:
         word, names = WRAPPED[kind]
-        if not isinstance(value, dict) or set(value) != {word} or value[word] not in names:
+        if not isinstance(value, dict) or set(value) != {word} or not is_name(value[word], names):
             raise DocumentRefused(f"{op}: {argument.name!r} is not a known {word}")
     else:
         check_number(kind, value, f"{op}: {argument.name!r}")
@@ -124,7 +129,7 @@ def check_number(kind: str, value: Any, what: str) -> None:
     elif kind == "int":
         fits = (type(value) is int and abs(value) <= LARGEST) or value == 9223372036854775807
     elif isinstance(value, dict):
-        fits = set(value) == {"float"} and value["float"] in _FLOATS
+        fits = set(value) == {"float"} and is_name(value["float"], _FLOATS)
     else:
         fits = type(value) in (int, float, bool) and (type(value) is float or abs(value) <= LARGEST)
     if kind not in ("bool", "int", "float", "number") or not fits:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import limits
-from .arguments import DTYPES
+from .arguments import DTYPES, is_name
 from .errors import DocumentRefused
 
 VERSION = 1
@@ -44,7 +44,12 @@ def check_frame(document: Any) -> None:
 
 def meta(value: Any) -> tuple[str, tuple[int, ...]]:
     """Dtype name and shape. Raises DocumentRefused for anything else."""
-    if not isinstance(value, list) or len(value) != 2 or value[0] not in DTYPES or not isinstance(value[1], list):
+    if (
+        not isinstance(value, list)
+        or len(value) != 2
+        or not is_name(value[0], DTYPES)
+        or not isinstance(value[1], list)
+    ):
         raise DocumentRefused(f"{str(value)[:80]} is not a dtype and a shape")
     if any(type(n) is not int or n < 0 for n in value[1]) or len(value[1]) > 8:
         raise DocumentRefused(f"{str(value[1])[:80]} is not a shape")
@@ -95,7 +100,7 @@ def _check_depth(value: Any, depth: int = 0) -> None:
 
 def _check_case(case: Any) -> None:
     _is_object(case, CASE_KEYS, "case")
-    if case["dtype"] not in DTYPES or any(type(case[k]) is not int or case[k] < 1 for k in ("batch", "length")):
+    if not is_name(case["dtype"], DTYPES) or any(type(case[k]) is not int or case[k] < 1 for k in ("batch", "length")):
         raise DocumentRefused("the case is not a batch, a length and a dtype")
 
 

@@ -238,6 +238,9 @@ WHOLE_NUMBERS_ONLY = frozenset({"aten.cumsum.default"})
 MATRIX = frozenset(_named(_MATRIX))
 """The heavy operators: few of them may stand on the device outside blocks."""
 
+SOFTMAX = frozenset({"aten._softmax.default", "aten.softmax.int"})
+"""Among them those that multiply nothing: a softmax may be wider than the matrices around it."""
+
 VIEWS = frozenset(_named(_VIEWS))
 """Operators that compute nothing."""
 

@@ -18,7 +18,17 @@ from . import limits
 from .errors import DocumentRefused
 from .fake_run import DEVICE, HOST, Section, Value, fake
 from .frame import check_frame, meta
-from .operators import MATRIX, MOVES, ON_HOST, PURE, SURGERY, VIEWS, WHOLE_NUMBERS_ON_HOST, WHOLE_NUMBERS_ONLY
+from .operators import (
+    MATRIX,
+    MOVES,
+    ON_HOST,
+    PURE,
+    SOFTMAX,
+    SURGERY,
+    VIEWS,
+    WHOLE_NUMBERS_ON_HOST,
+    WHOLE_NUMBERS_ONLY,
+)
 
 
 @dataclass(frozen=True)
@@ -63,6 +73,7 @@ def examine(document: Any, stock: Mapping[str, Tensor], *, placed: bool = True) 
     _check_output(document, skeleton)
     if placed:
         _check_host(document, skeleton)
+        _check_dtype(document)
     return _facts(document, skeleton)
 
 
@@ -176,6 +187,22 @@ def _check_host(document: dict[str, Any], skeleton: Section) -> None:
     matrix = sum(op in MATRIX and place == DEVICE for op, place in skeleton.seen)
     if matrix > limits.MATRIX_OUTSIDE:
         raise DocumentRefused(f"{matrix} matrix operators run outside blocks", "skeleton")
+
+
+def _check_dtype(document: dict[str, Any]) -> None:
+    """Blocks multiply matrices in the dtype that was asked for: a model that widens itself proves nothing."""
+    wanted = document["case"]["dtype"]
+    for number, graph in enumerate(document["graphs"]):
+        for place, node in enumerate(graph["nodes"]):
+            if node["op"] in MATRIX - SOFTMAX and node["out"][0] != wanted:
+                reason = f"{node['op']} in {node['out'][0]} where the case runs in {wanted}"
+                raise DocumentRefused(reason, f"graph {number}, node {place}")
+
+
+def check_case(document: Mapping[str, Any], batch: int, length: int, dtype: str) -> None:
+    """Raises DocumentRefused unless the document is for this case: what was asked for is what must be answered."""
+    if document.get("case") != {"batch": batch, "length": length, "dtype": dtype}:
+        raise DocumentRefused(f"the document is for {str(document.get('case'))[:100]}, not {batch}x{length} {dtype}")
 
 
 def _facts(document: dict[str, Any], skeleton: Section) -> Facts:

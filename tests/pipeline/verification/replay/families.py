@@ -107,6 +107,91 @@ def gelu_document() -> dict[str, Any]:
     return rewrite_powers(capture_module(NewGELUActivation()))
 
 
+BERT = {
+    **SMALL,
+    "model_type": "bert",
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "max_position_embeddings": 140,
+}
+SURGERY = {
+    "mul_": "w.mul_(2.0)",
+    "view and mul_": "w.view(-1)[:64].mul_(3.0)",
+    "slice assignment": "w[1:3] = 0.5 * w[3:5]",
+    "copy_": "w.copy_(w.flip(0))",
+    "data": "w.data = w.data * 2.0",
+    "data in place": "w.data.add_(1.0)",
+    "write after use": "b.copy_(w[0, : b.shape[0]]); w.mul_(2.0)",
+    "chunk and cat": "dense.weight = torch.nn.Parameter(torch.cat(w.chunk(2)[::-1]), requires_grad=False)",
+    "permute by index": "dense.weight = torch.nn.Parameter(w[torch.tensor([1, 0] + list(range(2, 64)))])",
+    "load_state_dict": "dense.load_state_dict({'weight': w * 2.0, 'bias': b * 2.0})",
+    "literal": "b.copy_(b * torch.tensor([0.25] * 64))",
+}
+"""Weight surgery by name: statements over a block's output projection `dense`, its weight `w` and its bias `b`."""
+
+REFUSED_SURGERY = {
+    "out=": "torch.mul(w, 2.0, out=w)",
+    "item": "w.mul_(w[0, 0].item())",
+    "numpy": "w.copy_(torch.from_numpy(w.numpy() * 2))",
+    "big literal": "b.copy_(torch.tensor([0.5] * 65)[:64])",
+    "random": "b.copy_(torch.randn(64))",
+}
+
+
+CHEATS = {
+    "honest": "return original(x)",
+    "is exporting": "return original(x) if torch.compiler.is_exporting() else torch.relu(x)",
+    "counter": "calls.append(1)\n            return original(x) if len(calls) <= 16 + 2 * 3 else torch.relu(x)",
+    "fake": "return original(x) if type(x).__name__ == 'FakeTensor' else torch.relu(x)",
+}
+"""Forwards of the activation: what they are in a document, and in two layers times eight runs of a binding."""
+
+
+def cheat_code(body: str) -> str:
+    return f"""
+calls = []
+
+def apply(model):
+    for layer in model.encoder.layer:
+        original = layer.intermediate.intermediate_act_fn.forward
+        def forward(x, original=original):
+            {body}
+        layer.intermediate.intermediate_act_fn.forward = forward
+"""
+
+
+def capture_cheats() -> dict[str, Any]:
+    """The document of each: all are honest."""
+    case = Case(2, 8, "float32", NAMES)
+    return {name: capture_patched(BERT, code(cheat_code(body)), [case])[0] for name, body in CHEATS.items()}
+
+
+def surgery_code(statement: str) -> str:
+    return f"""
+def apply(model):
+    for layer in model.encoder.layer:
+        dense = layer.attention.output.dense
+        w, b = dense.weight, dense.bias
+        {statement}
+"""
+
+
+def code(source: str) -> list[dict[str, Any]]:
+    """A candidate of drafted code only."""
+    return [{"pattern": "code", "parameters": {"source": source}}]
+
+
+def capture_surgery() -> dict[str, Any]:
+    """The document of each surgery, or why there is none."""
+    found: dict[str, Any] = {}
+    for name, statement in {**SURGERY, **REFUSED_SURGERY}.items():
+        try:
+            found[name] = capture_patched(BERT, code(surgery_code(statement)), [Case(2, 8, "float32", NAMES)])[0]
+        except Exception as error:  # noqa: BLE001 - why there is no document is the answer
+            found[name] = f"{type(error).__name__}: {error}"
+    return found
+
+
 PATCHES = {"minilm": released_patches, "albert": albert_patches}
 SHAPES = ((2, 64), (2, 40), (1, 128))
 
@@ -124,4 +209,7 @@ def capture_all() -> dict[str, list[dict[str, Any]]]:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(json.dumps(capture_all()))
+    t5 = capture_patched(CONFIGS["t5"], [], [Case(2, 64, d, NAMES) for d in ("float16", "float32")])
+    Path(sys.argv[1]).write_text(
+        json.dumps({**capture_all(), "t5-dtypes": t5, "surgery": capture_surgery(), "cheats": capture_cheats()})
+    )
