@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 
+from api.events import StreamSlots
 from api.pages import router as pages
 from api.problems import PROBLEMS, Problem, add_problem_handlers
 from api.rest import PREFIX, adapters, models, operations, requests, reviews, runs, sweeps
@@ -38,6 +39,7 @@ def create_app() -> FastAPI:
     app.include_router(rest)
     app.include_router(pages.router, include_in_schema=False)
     add_problem_handlers(app)
+    app.state.streams = StreamSlots(get_settings().event_streams)
     app.add_middleware(Guard, allowed_hosts=get_settings().allowed_hosts)
     operations.install_metrics(app)
     return app

@@ -9,7 +9,8 @@ BadInput
 ├── PreconditionRequired    a decision without the ETag of what was seen
 └── PreconditionFailed      the ETag is not that of what is stored now
 FactoryError
-└── LoginRequired           no valid session or token
+├── LoginRequired           no valid session or token
+└── TooManyStreams          the principal has too many event streams open
 """
 
 from __future__ import annotations
@@ -63,3 +64,9 @@ class LoginRequired(FactoryError):
     """This needs a session or a token."""
 
     code, status = "login_required", 401
+
+
+class TooManyStreams(FactoryError):
+    """Too many event streams are open."""
+
+    code, status = "too_many_streams", 429

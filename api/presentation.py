@@ -11,8 +11,9 @@ from api import repository
 from api.pages.labels import is_stale, model_url
 from api.repository import ModelRow
 from pipeline.releases.models import Adapter
-from pipeline.requests.repository import get_request
-from pipeline.requests.service import request_status
+from pipeline.requests.models import RequestRow
+from pipeline.requests.repository import entry_of_sweep, get_request, sweep_of_request
+from pipeline.requests.service import stage_of
 from pipeline.sweeps.repository import get_model
 from pipeline.sweeps.service import adapter_label
 from pipeline.work.models import Outcome, Run, RunState
@@ -133,16 +134,15 @@ def snippet(model: str, adapter: Adapter | None) -> str:
 def request_answer(session: Session, request_id: str, workers: int) -> dict[str, Any]:
     """A request, how far it is, what is known of its model and what happens next. Raises `UnknownRequest`."""
     request = get_request(session, request_id)
-    told = request_status(session, request_id)
-    row = repository.row_of_model(session, request.profile, get_model(session, request.model))
+    row = _row_of_request(session, request)
     runs = repository.runs_of_request(session, request_id)
-    state = _state(told, row, runs)
+    state = stage_of(session, request).value
     position = _position(session, runs)
     adapter = row.status.adapter if row.status and state == "ready" else None
     known = model_item(session, row)
     all_runs = runs_of_checkpoint(session, row.status.checkpoint_id, request.profile) if row.status else []
     return {
-        **{name: told[name] for name in ("id", "model", "profile", "created_at")},
+        **{name: getattr(request, name) for name in ("id", "model", "revision", "profile", "created_at")},
         "state": state,
         "position": position,
         "expected_wait_s": _expected_wait_s(session, position, workers),
@@ -150,6 +150,7 @@ def request_answer(session: Session, request_id: str, workers: int) -> dict[str,
         "waiting_candidate": row.waiting,
         "adapter": adapter_link(adapter) if adapter else None,
         "use": snippet(request.model, adapter) if state == "ready" else None,
+        "events": f"/api/v1/requests/{request_id}/events",
         "next": NEXT[state].format(candidate=row.waiting, reason=known["reason"] or "see its page"),
         "page": f"/requests/{request_id}",
     }
@@ -166,18 +167,12 @@ NEXT = {
 }
 
 
-def _state(told: dict[str, Any], row: ModelRow, runs: list[Run]) -> str:
-    if told["state"] == "cancelled":
-        return "cancelled"
-    outcome = row.status.outcome if row.status else None
-    if told["state"] == "done":
-        known = {"passed": "ready", "failed": "review" if row.waiting else "failed"}
-        return known.get(str(outcome), "unknown") if outcome else _dropped(row)
-    return "queued" if all(run.state == RunState.QUEUED for run in runs) and runs else "running"
-
-
-def _dropped(row: ModelRow) -> str:
-    return "failed" if row.entry is not None and row.entry.dropped_kind else "unknown"
+def _row_of_request(session: Session, request: RequestRow) -> ModelRow:
+    """The model of a request, at the revision it is about."""
+    sweep = sweep_of_request(session, request.id)
+    entry = entry_of_sweep(session, sweep) if sweep else None
+    checkpoint = entry.checkpoint_id if entry else None
+    return repository.row_of_model(session, request.profile, get_model(session, request.model), checkpoint)
 
 
 def _position(session: Session, runs: list[Run]) -> int | None:

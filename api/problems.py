@@ -37,6 +37,9 @@ REMEDIES = {
     "cross_origin": "Open the dashboard itself and send the form from there.",
     "not_allowed": "Ask an administrator for the role.",
     "not_logged_in": "Print a new link with `spyre-factory up`, or ask an administrator.",
+    "hub_unreachable": "Set HF_ENDPOINT to a mirror, or send the configuration instead of the name.",
+    "quota_exceeded": "Wait until some of your requests have ended, or cancel them.",
+    "too_many_streams": "Close some of the event streams you have open.",
     "reason_missing": "Go back and say why, in one sentence.",
 }
 log = structlog.get_logger("api")

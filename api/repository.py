@@ -108,8 +108,11 @@ def list_models(
     return _complete(session, profile, session.execute(query).all())
 
 
-def row_of_model(session: Session, profile: str, model: Model) -> ModelRow:
-    """One model as the list shows it."""
+def row_of_model(session: Session, profile: str, model: Model, checkpoint_id: int | None = None) -> ModelRow:
+    """One model as the list shows it; or at one of its checkpoints."""
+    if checkpoint_id is not None:
+        status = session.get(CheckpointStatus, (checkpoint_id, profile))
+        return _complete(session, profile, [(model, status)])[0]
     rows = session.execute(_models_with_status(profile).where(Model.id == model.id)).all()
     return _complete(session, profile, rows)[0]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from platformdirs import user_data_path
-from pydantic import Field
+from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -41,8 +41,25 @@ class Settings(BaseSettings):
     """The Hub is listed once in every such period; 0 means only when told to."""
     sweep_hours: float = Field(default=0.0, ge=0)
     """The newest catalogue is swept once in every such period; 0 means only when told to."""
+    test_mode: bool = False
+    """True permits `fault`: for the tests of this program only."""
+    fault: str | None = Field(default=None, pattern=r"^[a-z_]+:(kill|stop|fail)(:[0-9]+)?$")
+    """`POINT:ACTION[:N]` breaks this process at the N-th passage of a named point; refused outside test mode."""
     scheduled_top: int = Field(default=1000, ge=1)
     """Models of a scheduled refresh or sweep."""
+    quota_open_requests: int = Field(default=100, ge=1)
+    quota_requests_per_day: int = Field(default=1000, ge=1)
+    """What one requester may have open at a time, and ask for within 24 hours."""
+    event_streams: int = Field(default=20, ge=1)
+    """Event streams that one principal may have open in one API process."""
+    token: str | None = None
+    """The bearer token that commands with `--server` send."""
+
+    @model_validator(mode="after")
+    def _no_faults_outside_tests(self) -> Settings:
+        if self.fault is not None and not self.test_mode:
+            raise ValueError("SPYRE_FACTORY_FAULT breaks this program on purpose: it needs SPYRE_FACTORY_TEST_MODE")
+        return self
 
     @property
     def sqlalchemy_url(self) -> str:

@@ -13,7 +13,7 @@ from api import repository
 from api.pages.rendering import render
 from api.presentation import request_answer
 from api.rest.requests import make_request
-from api.rest.schemas import MODEL_ID, NewRequest, Strict, Text
+from api.rest.schemas import MODEL_ID, HubId, NewRequest, Strict, Text
 from api.security.identity import Reader, Requester, check_form
 from pipeline.database.unit_of_work import reading
 from pipeline.requests.repository import list_requests
@@ -26,7 +26,7 @@ SHOWN = 20
 class RequestForm(Strict):
     """What the form sends; `key` makes a form that is sent twice one request."""
 
-    model: Annotated[str, Field(pattern=MODEL_ID, max_length=200)]
+    model: HubId
     note: Text = ""
     key: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{16,64}$")]
     csrf: Annotated[str, Field(max_length=200)] = ""
@@ -45,8 +45,8 @@ def show_requests(request: Request, _caller: Reader, model: Annotated[str, Query
 def send_request(request: Request, caller: Requester, form: Annotated[RequestForm, Form()]) -> Response:
     """Make the request; then its page shows how far it is."""
     check_form(request, caller, form.csrf)
-    answer = make_request(caller, NewRequest(model=form.model, note=form.note), form.key)
-    return RedirectResponse(answer["page"], 303)
+    answer = make_request(caller, NewRequest(model=form.model, note=form.note), form.key, "POST /requests")
+    return RedirectResponse(answer.body["page"], 303)
 
 
 @router.get("/requests/{request_id}")

@@ -3,16 +3,44 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 MODEL_ID = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,95}(/[A-Za-z0-9_][A-Za-z0-9._-]{0,95})?$"
 PROFILE = r"^profile-[a-z0-9-]{1,40}$"
 OutcomeFilter = Literal["passed", "failed", "infra", "unknown", "not_run", "waiting"]
 OutcomeWord = Literal["passed", "failed", "infra", "unknown", "not_run"]
-Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=4_000)]
-Reason = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4_000)]
+REVISION = r"^[0-9a-f]{40}$"
+REQUEST_ID = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
+NO_NUL = r"^[^\x00]*$"
+Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=4_000, pattern=NO_NUL)]
+Reason = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4_000, pattern=NO_NUL)]
+
+
+def _hub_id(name: str) -> str:
+    """What the Hub forbids in a name besides the pattern."""
+    if "--" in name or ".." in name or name.endswith((".git", ".", "-")):
+        raise ValueError("not a Hub id: `--`, `..`, and names that end in `.git`, `.` or `-` are not allowed")
+    return name
+
+
+def _callback(url: str) -> str:
+    """An https address of a host, without a name and password and without a fragment."""
+    parts = urlsplit(url)
+    if parts.scheme != "https" or not parts.hostname or parts.username is not None or parts.fragment:
+        raise ValueError("a callback is an https URL without user name and fragment")
+    if parts.port == 0 or any(character.isspace() or not character.isprintable() for character in url):
+        raise ValueError("a callback is one https URL")
+    return url
+
+
+HubId = Annotated[
+    str,
+    Field(pattern=MODEL_ID, max_length=200, examples=["sentence-transformers/all-MiniLM-L6-v2"]),
+    AfterValidator(_hub_id),
+]
 ProfileName = Annotated[str, Field(pattern=PROFILE, examples=["profile-2026-08"])]
 RowId = Annotated[int, Field(ge=1, le=2**31 - 1)]
 
@@ -54,11 +82,22 @@ class ReviewsQuery(Strict):
 
 
 class NewRequest(Strict):
-    """A request for an adapter."""
+    """A request for an adapter: for a model of the Hub, or for a configuration alone (the weights stay at home)."""
 
-    model: Annotated[str, Field(pattern=MODEL_ID, max_length=200, examples=["sentence-transformers/all-MiniLM-L6-v2"])]
+    model: HubId | None = None
+    config: Annotated[dict[str, Any] | None, Field(description="The content of the model's config.json.")] = None
+    revision: Annotated[str | None, Field(pattern=REVISION, description="A commit of the model, 40 hex digits.")] = None
     profile: ProfileName | None = None
+    callback_url: Annotated[str, Field(max_length=2_000), AfterValidator(_callback)] | None = None
     note: Text = ""
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.model is None) == (self.config is None):
+            raise ValueError("give either `model` or `config`")
+        if self.config is not None and self.revision is not None:
+            raise ValueError("`revision` is a model's; a configuration has none")
+        return self
 
 
 class DecisionBody(Strict):
@@ -208,6 +247,7 @@ class RequestAnswer(BaseModel):
 
     id: str
     model: str
+    revision: str | None
     profile: str
     state: Literal["queued", "running", "review", "ready", "failed", "unknown", "cancelled"]
     position: int | None
@@ -218,6 +258,7 @@ class RequestAnswer(BaseModel):
     use: str | None
     next: str
     page: str
+    events: str
     created_at: datetime
 
 

@@ -31,7 +31,8 @@ class WeightsForm(StrEnum):
 class CatalogueEntry:
     """One listed model. `None` means the source does not say; it is never a guess.
 
-    `rank` counts from 1 by downloads within its catalogue. `revision` is 40-hex when the source pins one.
+    `rank` counts from 1 by downloads within its catalogue; 0 is a model that no listing ranked.
+    `revision` is 40-hex when the source pins one.
     `parameters` is a count, `max_seq_length` is in tokens. `config` is the model's `config.json`, if the source has it.
     `near_config` is the configuration of a stock class of the same shape, for a model whose own code is remote.
     `dropped_kind` and `dropped_reason` are both set or both None: a stored failure kind and a sentence.

@@ -96,13 +96,27 @@ class LoginSession(Base):
     principal: Mapped[Principal] = relationship(lazy="joined")
 
 
+class EventStream(Base):
+    """What somebody follows, and the number of its newest event; its row's lock orders who writes to it."""
+
+    __tablename__ = "event_streams"
+
+    stream: Mapped[str] = mapped_column(String(80), primary_key=True)
+    last_number: Mapped[int] = mapped_column(BigInteger)
+
+
 class OutboxEvent(Base):
-    """Something happened; written in the transaction that made it happen, read in order of `id`."""
+    """Something happened; written in the transaction that made it happen, read by stream in order of `number`.
+
+    The first release wrote neither `stream` nor `number`: a row without them is told to nobody.
+    """
 
     __tablename__ = "outbox_events"
-    __table_args__ = (Index(None, "subject_kind", "subject_id"),)
+    __table_args__ = (Index(None, "subject_kind", "subject_id"), UniqueConstraint("stream", "number"))
 
     id: Mapped[int] = mapped_column(primary_key=True)
+    stream: Mapped[str | None] = mapped_column(String(80))
+    number: Mapped[int | None] = mapped_column(BigInteger)
     topic: Mapped[str] = mapped_column(String(64))
     subject_kind: Mapped[str] = mapped_column(String(32))
     subject_id: Mapped[str] = mapped_column(String(64))

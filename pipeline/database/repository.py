@@ -1,24 +1,13 @@
-"""Every query on the shared tables: events, sessions."""
+"""Every query on sessions."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import func, select, update
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from pipeline.database.models import LoginSession, OutboxEvent, SessionKind
-
-
-def events_after(session: Session, last_id: int, limit: int = 100) -> list[OutboxEvent]:
-    """Events with an id above `last_id`, oldest first."""
-    query = select(OutboxEvent).where(OutboxEvent.id > last_id).order_by(OutboxEvent.id).limit(limit)
-    return list(session.scalars(query))
-
-
-def last_event_id(session: Session) -> int:
-    """The id of the newest event; 0 if there is none."""
-    return session.scalar(select(func.max(OutboxEvent.id))) or 0
+from pipeline.database.models import LoginSession, SessionKind
 
 
 def find_session(session: Session, token_hash: str, kind: SessionKind) -> LoginSession | None:

@@ -17,6 +17,8 @@ from sqlalchemy.orm import Session
 import pipeline.database.tables  # noqa: F401 - relationships name classes of other domains
 from pipeline.database.engine import WRITER, engine_for
 from pipeline.database.errors import DatabaseUnavailable, SchemaOutdated, TransactionOpen
+from pipeline.database.events import has_events, store_events
+from pipeline.database.faults import fault_point
 
 _open_units: ContextVar[int] = ContextVar("open_units", default=0)
 _AFTER_COMMIT = "spyre_after_commit"
@@ -30,7 +32,11 @@ def unit_of_work(url: str | None = None) -> Iterator[Session]:
     """
     with _transaction(url, WRITER) as session:
         yield session
+        if has_events(session):
+            store_events(session, database_now(session))
+        fault_point("before_commit")
         session.commit()
+        fault_point("after_commit")
         hooks: list[Callable[[], None]] = session.info.pop(_AFTER_COMMIT, [])
     for hook in hooks:
         hook()

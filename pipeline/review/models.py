@@ -162,6 +162,7 @@ class ReviewRow(Base):
     decision: Mapped[str] = mapped_column(String(16))
     candidate_digest: Mapped[str] = mapped_column(String(64))
     evidence_digest: Mapped[str] = mapped_column(String(64))
+    request_id: Mapped[str | None] = mapped_column(ForeignKey("requests.id"), index=True)
     reason: Mapped[str] = mapped_column(Text)
     created_at: Mapped[datetime]
     candidate: Mapped[CandidateRow] = relationship(back_populates="reviews")

@@ -155,6 +155,7 @@ def _decide(
             decision=what.value,
             candidate_digest=candidate.digest,
             evidence_digest=evidence_digest(candidate),
+            request_id=candidate.request_id,
             reason=reason.strip(),
             created_at=now,
         )

@@ -53,9 +53,10 @@ def _entry_row(session: Session, snapshot: CatalogueSnapshot, position: int, ent
 
 
 def ensure_model(session: Session, entry: Listed) -> Model:
-    """The row of a Hub id, with the rank and downloads of this listing."""
+    """The row of a Hub id, with the rank and downloads of this listing; an entry no listing ranked changes neither."""
     model: Model = insert_or_return(session, Model, {"name": entry.model_id}, {"created_at": database_now(session)}).row
-    model.rank, model.downloads = entry.rank, entry.downloads
+    if entry.rank:
+        model.rank, model.downloads = entry.rank, entry.downloads
     return model
 
 

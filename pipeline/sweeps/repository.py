@@ -149,9 +149,10 @@ def page_of_models(
     return [(model, status) for model, status in session.execute(query).all()]
 
 
-def checkpoint_of_model(session: Session, name: str) -> Checkpoint | None:
-    """The newest checkpoint of a model, if any is known."""
+def checkpoint_of_model(session: Session, name: str, revision: str | None = None) -> Checkpoint | None:
+    """The newest checkpoint of a model, or the one at `revision`, if it is known."""
     query = select(Checkpoint).join(Model, Model.id == Checkpoint.model_id).where(Model.name == name)
+    query = query.where(Checkpoint.revision == revision) if revision else query
     return session.scalar(query.order_by(Checkpoint.id.desc()).limit(1))
 
 

@@ -28,6 +28,8 @@ def _api(settings: Settings) -> list[str]:
         "api.app:create_app",
         *where,
         "--no-server-header",
+        "--timeout-graceful-shutdown",
+        "2",
         "--log-level",
         "warning",
     ]

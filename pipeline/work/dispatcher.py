@@ -12,8 +12,10 @@ from typing import NamedTuple
 import structlog
 from kombu.exceptions import KombuError, OperationalError
 
+from pipeline.database.faults import fault_point
 from pipeline.database.unit_of_work import reading, unit_of_work
 from pipeline.errors import EnvironmentProblem
+from pipeline.requests.service import close_finished_requests
 from pipeline.settings import Settings, get_settings
 from pipeline.sweeps.service import close_finished
 from pipeline.work import flow, repository
@@ -54,6 +56,7 @@ def dispatch(settings: Settings) -> int:
             return 0
         room = MESSAGES_PER_SLOT * settings.workers - repository.count_outstanding(session)
         chosen = repository.take_to_send(session, room) if room > 0 else []
+    fault_point("sent_marked")
     for run_id in chosen:
         send(run_id)
     return len(chosen)
@@ -71,12 +74,13 @@ def send(run_id: int) -> None:
 
 
 def recover(settings: Settings) -> int:
-    """Requeue what lost its lease, re-send what lost its message, close finished sweeps; returns how many runs."""
+    """Requeue what lost its lease, re-send what lost its message, close what is finished; returns how many runs."""
     with unit_of_work() as session:
         lost = flow.recover(session)
         busy = repository.count_by_state(session)[RunState.CLAIMED] >= settings.workers
         unsent = repository.mark_unsent(session, RESEND_ANYWAY_S if busy else RESEND_AFTER_S)
         close_finished(session)
+        close_finished_requests(session)
     if lost.requeued or lost.crashed or unsent:
         structlog.get_logger().info("runs.recovered", requeued=lost.requeued, crashed=lost.crashed, unsent=unsent)
     return len(lost.requeued) + len(lost.crashed) + unsent

@@ -27,7 +27,7 @@ from pipeline.sweeps.models import Capability, Checkpoint, CheckpointStatus
 from pipeline.work import repository
 from pipeline.work.models import DiagnosisRow, Outcome, Run, RunState, StageName
 from pipeline.work.repository import Lease, Lost, NewRun
-from pipeline.work.results import StageResult
+from pipeline.work.results import StageResult, cut
 
 PATCHABLE = frozenset(
     {
@@ -68,8 +68,10 @@ def complete(session: Session, lease: Lease, result: StageResult, versions: dict
 
 
 def _pass_on(session: Session, run: Run) -> None:
-    advance(session, run, sweeps.sweeps_of_run(session, run.id))
-    emit(session, "run.finished", "run", run.id, request_id=run.request_id, stage=run.stage, outcome=run.outcome)
+    ids = sweeps.sweeps_of_run(session, run.id)
+    advance(session, run, ids)
+    told: dict[str, Any] = {"stage": run.stage, "outcome": run.outcome, "reason": cut(run.reason, 300)}
+    emit(session, "run.finished", "run", run.id, request_id=run.request_id, sweeps=ids, **told)
 
 
 def recover(session: Session) -> Lost:

@@ -70,6 +70,7 @@ class Lease:
     owner: str
     fence: int
     expires_at: datetime
+    request_id: str | None = None
 
 
 class Lost(NamedTuple):
@@ -164,11 +165,13 @@ def _claim(session: Session, owner: str, ttl_s: float, only: list[ColumnElement[
             deliveries=Run.deliveries + 1,
             started_at=now,
         )
-        .returning(Run.id, Run.stage, Run.fence, Run.lease_expires_at)
+        .returning(Run.id, Run.stage, Run.fence, Run.lease_expires_at, Run.request_id)
         .execution_options(synchronize_session=False)
     )
     row = session.execute(statement).first()
-    return None if row is None else Lease(row.id, row.stage, owner, row.fence, row.lease_expires_at)
+    if row is None:
+        return None
+    return Lease(row.id, row.stage, owner, row.fence, row.lease_expires_at, row.request_id)
 
 
 def renew(session: Session, lease: Lease, ttl_s: float) -> None:

@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import structlog
+from structlog.contextvars import bound_contextvars
 
 from pipeline.database.artefacts import store_bytes
 from pipeline.database.errors import DatabaseUnavailable
+from pipeline.database.faults import fault_point
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import CheckpointProblem, FactoryError
 from pipeline.settings import Settings, get_settings
@@ -56,11 +58,19 @@ def work_on(hint: int) -> bool:
     if claimed is None:
         return False
     lease, cached = claimed
+    with bound_contextvars(run=lease.run_id, stage=lease.stage, request=lease.request_id):
+        return _work(lease, cached, settings)
+
+
+def _work(lease: Lease, cached: dict[str, Any] | None, settings: Settings) -> bool:
+    """Do the stage and store its result; False if the worker is to stop and the run was given back."""
+    fault_point("claimed")
     try:
         result, versions = (result_from_out(cached), {}) if cached else _run(lease, settings)
     except ShuttingDown:
         _give_back(lease)
         return False
+    fault_point("child_ended")
     _complete(lease, result, versions)
     return True
 
@@ -69,17 +79,17 @@ def _give_back(lease: Lease) -> None:
     """Another worker takes it at once; if this cannot be said, the end of the lease says it."""
     with contextlib.suppress(LeaseLost, DatabaseUnavailable), unit_of_work() as session:
         repository.give_back(session, lease)
-    structlog.get_logger().info("run.given_back", run=lease.run_id, stage=lease.stage)
+    structlog.get_logger().info("run.given_back")
 
 
 def _complete(lease: Lease, result: StageResult, versions: dict[str, Any]) -> None:
     """Store the result. A database that is away is waited for; a result that cannot be stored is our fault, `infra`."""
-    log = structlog.get_logger().bind(run=lease.run_id, stage=lease.stage)
+    log = structlog.get_logger()
     for pause_s in (*STORE_PAUSES_S, None):
         try:
             with unit_of_work() as session:
                 run = flow.complete(session, lease, result, versions)
-            log.info("run.finished", outcome=run.outcome, request=run.request_id, reason=run.reason[:200])
+            log.info("run.finished", outcome=run.outcome, reason=run.reason[:200])
             return
         except LeaseLost as lost:
             log.warning("run.lease_lost", detail=str(lost))
@@ -149,7 +159,7 @@ def _run(lease: Lease, settings: Settings) -> tuple[StageResult, dict[str, Any]]
     except FactoryError as problem:
         return StageResult(Outcome.INFRA, str(problem)), {}
     except Exception as problem:  # noqa: BLE001 - the task boundary: recorded as our fault, tried again
-        structlog.get_logger().exception("run.broken", run=lease.run_id)
+        structlog.get_logger().exception("run.broken")
         return StageResult(Outcome.INFRA, f"{type(problem).__name__}: {problem}"), {}
 
 

@@ -56,7 +56,7 @@ def test_a_write_from_elsewhere_is_refused(client: TestClient, path: str, header
 
 
 def test_a_program_without_cookies_needs_no_origin(client: TestClient) -> None:
-    assert client.post("/api/v1/requests", json=BODY).json()["code"] == "unknown_model"
+    assert client.post("/api/v1/requests", json=BODY).json()["code"] == "hub_unreachable"
 
 
 def test_a_body_that_is_too_large_is_refused(client: TestClient) -> None:
@@ -228,7 +228,7 @@ def test_elsewhere_requesting_needs_the_role(closed: TestClient, token: Token) -
     viewer = closed.post("/api/v1/requests", json=BODY, headers=token("v", PrincipalKind.AGENT, Role.VIEWER))
     assert viewer.json()["code"] == "not_allowed"
     requester = token("r", PrincipalKind.SERVICE, Role.REQUESTER)
-    assert closed.post("/api/v1/requests", json=BODY, headers=requester).json()["code"] == "unknown_model"
+    assert closed.post("/api/v1/requests", json=BODY, headers=requester).json()["code"] == "hub_unreachable"
 
 
 def test_a_connection_to_another_interface_is_not_open(database: str) -> None:
