@@ -108,11 +108,15 @@ def _keeps_stick(node: Node) -> bool:
 
 
 def _check_product(session: Session, node: Node) -> None:
-    """Matrix products compute on DL16 alone; fp32 is a defect of its own (E-65)."""
-    dtype = _values(node)[-1].dtype
+    """Matrix products, and those of attention, compute on DL16 alone; fp32 is a defect of its own (E-65)."""
+    dtype = _values(node)[0 if _is_attention(node) else -1].dtype
     problem = operand_rules.dtype_problem(session.profile, "batchmatmul", dtype)
     if problem is not None and dtype != torch.float32:
         _refuse(session, node, "unsupported_dtype", problem)
+
+
+def _is_attention(node: Node) -> bool:
+    return getattr(node.target, "overloadpacket", None) is aten._scaled_dot_product_fused_attention_overrideable
 
 
 def _check_layer_norm(session: Session, node: Node) -> None:
@@ -124,9 +128,11 @@ def _check_layer_norm(session: Session, node: Node) -> None:
             _refuse(session, node, "unsupported_dtype", problem)
 
 
-def _check_attention(session: Session, node: Node) -> None:
-    if problem := operand_rules.dtype_problem(session.profile, "batchmatmul", _values(node)[0].dtype):
-        _refuse(session, node, "unsupported_dtype", problem, "E-65")
+def _check_offset(session: Session, node: Node) -> None:
+    """Compilation is for static shapes (facts 4.9): where a slice begins must be a constant of the graph."""
+    symbolic = [a for a in node.args if isinstance(a, Node) and isinstance(a.meta.get("val"), torch.SymInt)]
+    if symbolic and node.users:
+        _refuse(session, node, "dynamic_shape", f"a symbolic offset in {node.target}")
 
 
 def _check_copy(session: Session, node: Node) -> None:
@@ -144,7 +150,9 @@ _RULES: dict[Any, Callable[[Session, Node], None]] = {
     aten.bmm: _check_product,
     aten.baddbmm: _check_product,
     aten.native_layer_norm: _check_layer_norm,
+    aten.slice: _check_offset,
+    aten.select: _check_offset,
     aten.copy_: _check_copy,
     aten.copy: _check_copy,
-    aten._scaled_dot_product_fused_attention_overrideable: _check_attention,
+    aten._scaled_dot_product_fused_attention_overrideable: _check_product,
 }

@@ -89,10 +89,10 @@ def call_of(node: Node) -> Call:
     """The facts of the call that `node` makes."""
     operands: list[Operand] = []
 
-    def described(argument: Node) -> Operand | None:
+    def described(argument: Node) -> Operand | torch.SymInt | None:
         value = argument.meta.get("val")
         if not isinstance(value, torch.Tensor):
-            return None
+            return value if isinstance(value, torch.SymInt) else None
         operands.append(_operand_at(argument, value))
         return operands[-1]
 

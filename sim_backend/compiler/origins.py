@@ -100,6 +100,14 @@ def splitting_view(node: Node | None, source: Node | None = None) -> Node | None
     return node
 
 
+def splits_stick(view: Node, eps: int) -> bool:
+    """True for a view between two last dimensions of which one is no whole number of sticks, as heads of 32 lanes."""
+    if not (_is_view(view) and _changes_last_dim(view)):
+        return False
+    (source, *_), result = view.all_input_nodes, view.meta["val"]
+    return any(int(n) % eps for n in (source.meta["val"].shape[-1], result.shape[-1]))
+
+
 def reads_assumed(node: Node | None, failed: Container[Node]) -> bool:
     """True if an operand of `node` comes, through views alone, from the result of an operation in `failed`."""
     frontier = [] if node is None else list(node.all_input_nodes)

@@ -12,10 +12,12 @@ from torch.fx import Node
 
 from sim_backend.compiler.decisions import Restickify
 from sim_backend.compiler.defects import unimplemented_erratum
-from sim_backend.compiler.origins import origin_of, pick_origin, splitting_view
+from sim_backend.compiler.origins import origin_of, pick_origin, splits_stick, splitting_view
 from sim_backend.compiler.session import Refusal, RefusalKind, Session
 from sim_backend.compiler.sticks import Lane
 from sim_backend.errata import operands as operand_rules
+from sim_backend.errata import rotary
+from sim_backend.errata.rule import Evaluation
 from sim_backend.profiles import Profile
 
 # Words in ATen names by which the origin of a device OpFunc is found among a node's origins.
@@ -146,8 +148,18 @@ class NodeRules:
         """An operand whose stick dimension is not the result's needs a restickify (facts 2.4, 4.8)."""
         reads = [r for r in self.reads if r.dtype.is_floating_point or not self.addresses]
         target = self.stored or next((r.variable for r in reads), None)
+        self._ask_about_views()
         for read in dict.fromkeys(r for r in reads if r.variable != target):
             self.restickify(read.name, read.dtype, str(read.variable), str(target))
+
+    def _ask_about_views(self) -> None:
+        """E-16, where nothing illegal was met: the nearest view that changes the last dimension, if it splits it."""
+        node = pick_origin(self.origins)
+        if node is None or self.illegal_sticks or not self.profile.has("E-16"):
+            return
+        view = splitting_view(node)
+        if view is not node and view is not None and splits_stick(view, 64):
+            self._note_split(view, "")
 
     def restickify(self, name: str, dtype: torch.dtype, source: str, target: str) -> None:
         """Move the buffer `name` to the stick dimension `target`; only DL16 can be moved (facts 2.4)."""
@@ -172,14 +184,27 @@ class NodeRules:
             self.refuse("unsupported_dtype", problem, erratum="E-51")
 
     def _illegal_stick(self, expression: str, dtype: torch.dtype, name: str, operand: Node | None) -> None:
-        self.illegal_sticks += 1
         eps = 128 // dtype.itemsize if dtype in (torch.float32, torch.int32) else 64
         buffer = V.graph.try_get_buffer(name)
         source = buffer.get_origin_node() if buffer is not None and operand is None else None
         start = operand if operand is not None else pick_origin(self.origins)
         node = splitting_view(start, source) or start
         thing = f"Unexpected stick expression {expression}: expected Mod(var, {eps})"
-        self.session.refuse(Refusal("layout", thing, origin_of(node)))
+        splits = node is not None and splits_stick(node, eps)
+        if splits and rotary.is_switched_off(self.profile):
+            return
+        self.illegal_sticks += 1
+        erratum = "E-16" if splits and self.profile.has("E-16") else None
+        if erratum is not None:
+            self._note_split(node, expression)
+        self.session.refuse(Refusal("layout", thing, origin_of(node), erratum))
+
+    def _note_split(self, view: Node | None, expression: str) -> None:
+        """E-16 was asked about `view`; it applies if there is an `expression`. Kept with the bundle of this node."""
+        node = pick_origin(self.origins)
+        if view is not None and node is not None:
+            asked = Evaluation("E-16", bool(expression), str(view.target), expression)
+            self.session.note(node.name, asked)
 
     def _unimplemented(self, name: str, words: Sequence[str]) -> None:
         """Compiles, warns when the module is loaded, and raises at the first call; a recording session notes it."""
@@ -191,7 +216,7 @@ class NodeRules:
     def _dtype(self, opfunc: str, dtype: torch.dtype, constants: int, words: Sequence[str]) -> None:
         profile = self.profile
         checks = (
-            (operand_rules.dtype_problem(profile, opfunc, dtype), "E-65" if "matmul" in opfunc else None),
+            (operand_rules.dtype_problem(profile, opfunc, dtype), None),
             (operand_rules.constant_comparison_problem(profile, opfunc, dtype) if constants else None, "E-51"),
             (operand_rules.integer_bool_problem(profile, opfunc, dtype), "E-61"),
         )

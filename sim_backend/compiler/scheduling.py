@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import sympy
@@ -33,6 +33,7 @@ from sim_backend.compiler.rules import NodeRules
 from sim_backend.compiler.session import KernelRecord, Session, current_session
 from sim_backend.compiler.sticks import lane_of_view, stick_of
 from sim_backend.errata import attention, borders
+from sim_backend.errata.rule import Evaluation
 
 _NAME_LIMIT = 60
 
@@ -78,10 +79,10 @@ class SpyreScheduling(BaseScheduling):
         for member in nodes:
             _emit(kernel, session, member)
         _check_kernel(kernel, session, nodes)
-        _mark_outputs(kernel, session, nodes)
+        outputs = _mark_outputs(kernel, session, nodes)
         for member in nodes:
             member.mark_run()
-        _write_call(kernel, session, nodes)
+        _write_call(kernel, session, nodes, outputs)
         self.free_buffers_in_scheduler()
 
     def _kernel(self, nodes: Sequence[BaseSchedulerNode]) -> KernelSource:
@@ -228,9 +229,10 @@ def _turned(size: Sequence[int], stride: Sequence[int]) -> int | None:
     return None if along == len(size) - 1 or not size or size[-1] == 1 else along
 
 
-def _mark_outputs(kernel: KernelSource, session: Session, nodes: Sequence[BaseSchedulerNode]) -> None:
-    """E-51 for bool buffers that leave; E-18 tags only on outputs of the graph."""
+def _mark_outputs(kernel: KernelSource, session: Session, nodes: Sequence[BaseSchedulerNode]) -> tuple[Evaluation, ...]:
+    """E-51 for bool buffers that leave; E-18 tags only on outputs of the graph, each of which was asked about."""
     outputs = set(V.graph.get_output_names())
+    asked: list[Evaluation] = []
     for root in list(kernel.produced):
         facts = buffer_facts(root)
         if root not in outputs or facts.dtype not in (torch.float16, torch.bfloat16):
@@ -239,11 +241,24 @@ def _mark_outputs(kernel: KernelSource, session: Session, nodes: Sequence[BaseSc
         origins = maker.node.get_origins() if maker.node is not None else ()
         if facts.dtype == torch.bool:
             NodeRules(session, origins).stored_bool(root)
-        if kernel.tags.get(root) and facts.row > borders.STICK:
-            session.trigger("E-18", f"graph output {root} has a broadcast layout", origin_of(pick_origin(origins)))
+        if root in outputs and facts.dtype in (torch.float16, torch.bfloat16) and session.profile.has("E-18"):
+            asked.append(
+                _judge_output(session, root, bool(kernel.tags.get(root)) and facts.row > borders.STICK, origins)
+            )
+    return tuple(asked)
 
 
-def _write_call(kernel: KernelSource, session: Session, nodes: Sequence[BaseSchedulerNode]) -> None:
+def _judge_output(session: Session, root: str, applies: bool, origins: Iterable[Any]) -> Evaluation:
+    """E-18 of the graph output `root`: it is misread by the next graph if it was written in a broadcast layout."""
+    origin = origin_of(pick_origin(origins))
+    if applies:
+        session.trigger("E-18", f"graph output {root} has a broadcast layout", origin)
+    return Evaluation("E-18", applies, origin.op, root if applies else "")
+
+
+def _write_call(
+    kernel: KernelSource, session: Session, nodes: Sequence[BaseSchedulerNode], outputs: tuple[Evaluation, ...]
+) -> None:
     wrapper = V.graph.wrapper_code
     base = _kernel_name(nodes)
     parameters = ", ".join(kernel.parameters.values())
@@ -255,7 +270,8 @@ def _write_call(kernel: KernelSource, session: Session, nodes: Sequence[BaseSche
         wrapper.header.splice(f"\n\ndef {name}({parameters}):\n{body}".replace("@KERNEL@", name))
     wrapper.writeline(f"{name}({', '.join(kernel.parameters)})")
     origins = [o for n in nodes if n.node is not None for o in n.node.get_origins()]
-    errata = (*evaluations_of(session, dict.fromkeys(origins)), *judge_bundle(session, name, len(nodes), origins))
+    of_nodes = evaluations_of(session, dict.fromkeys(origins))
+    errata = (*of_nodes, *outputs, *judge_bundle(session, name, len(nodes), origins))
     kernel.note_layouts()
     record = KernelRecord(name, len(nodes), dict(kernel.ops), len(kernel.local), errata, kernel.decisions)
     session.kernels.append(record)

@@ -122,6 +122,10 @@ class Session:
         elif not (isinstance(effect, Unimplemented) and found.call.form == "compiled"):
             self.refuse(Refusal(effect.kind, found.detail, origin, found.rule.erratum, True, effect))
 
+    def note(self, name: str, asked: Evaluation) -> None:
+        """Keep the outcome of a rule with the FX node `name`."""
+        self.evaluations[name] = (*self.evaluations.get(name, ()), asked)
+
     def take_evaluations(self, names: Iterable[str]) -> tuple[Evaluation, ...]:
         """The distinct evaluations of the FX nodes `names`, in order; they are given out once."""
         taken = [e for name in names for e in self.evaluations.pop(name, ())]

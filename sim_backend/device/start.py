@@ -84,7 +84,8 @@ def _apply_policies(ext: Any, profile: Any) -> None:
 
     refused = [(getattr(torch, name), message) for name, message in profile.h2d_refused.items()]
     h2d, d2h, results = (Rounding[n.upper()] for n in (profile.h2d_rounding, profile.d2h_rounding, profile.op_rounding))
-    ext.set_policy(h2d, d2h, Infinity[profile.h2d_infinity.upper()], refused, profile.refused_copy_aborts)
+    infinity, small_bfloat_infinity = Infinity[profile.h2d_infinity.upper()], not profile.has("E-20")
+    ext.set_policy(h2d, d2h, infinity, refused, profile.refused_copy_aborts, small_bfloat_infinity)
     ext.set_op_rounding(results)
     set_op_rounding(results)
     old = profile.layouts == "of_2025"

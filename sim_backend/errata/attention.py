@@ -1,4 +1,4 @@
-"""Attention: E-01 (leak), E-17 (transposed operands), E-21 (left padding), E-22 (length), E-61 (bool mask), E-72.
+"""Attention: E-01 (leak), E-17 (transposed operands), E-21 (left padding), E-22 (length), E-61, E-65, E-72 (refused).
 
 The value defects are inside the operation: the rules hand it parameters, and it calls the functions here.
 """
@@ -121,6 +121,12 @@ def _bool_mask(profile: Profile, call: Call) -> str | None:
     return "where3 on a bool attention mask" if mask is not None and mask.dtype == torch.bool else None
 
 
+def _fp32(profile: Profile, call: Call) -> str | None:
+    """E-65: its products have fp32 operands. Eager calls meet the dtype table of facts 3.5 instead."""
+    is_fp32 = call.form == "compiled" and call.operands[0].dtype == torch.float32
+    return "batchmatmul on DataFormats.IEEE_FP32" if is_fp32 else None
+
+
 def _unequal_heads(profile: Profile, call: Call) -> str | None:
     head, value_head = call.operands[0].shape[-1], call.operands[2].shape[-1]
     if head == value_head:
@@ -129,6 +135,7 @@ def _unequal_heads(profile: Profile, call: Call) -> str | None:
 
 
 RULES = (
+    Rule("E-65", OPS, _fp32, Refuse("unsupported_dtype")),
     Rule("E-72", OPS, _unequal_heads, Refuse("layout")),
     Rule("E-61", OPS, _bool_mask, Refuse("unsupported_dtype")),
     Rule("E-01", OPS, _may_leak, Within(_leak), by_value=True),

@@ -1,4 +1,4 @@
-"""Single operations that compute wrong values: E-41 (`ne`), E-46 (log), E-47 (softplus), E-58 (floor, ceil), E-63."""
+"""Single operations with wrong values: E-20 (masks), E-41 (`ne`), E-46 (log), E-47 (softplus), E-58, E-63."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from sim_backend.errata.rule import Call, Rule, Wrong
+from sim_backend.errata.rule import Call, Rule, Within, Wrong
 from sim_backend.profiles import Profile
 
 _HASH = 2654435761  # Knuth's multiplier: spreads positions evenly, without a generator's state
@@ -86,7 +86,15 @@ def _gte_qwen2(profile: Profile, call: Call) -> str | None:
     return "the down-projection of GTE-Qwen2-1.5B" if call.operands[-1].shape == GTE_QWEN2_DOWN else None
 
 
+def _two_masks(profile: Profile, call: Call) -> str | None:
+    """E-20: a sum of two bf16 tensors, each of which may hold -inf."""
+    both = len(call.operands) == 2 and all(o.dtype == torch.bfloat16 for o in call.operands)
+    return "a sum of two bf16 tensors that may both be -inf" if both else None
+
+
 RULES = (
+    # The copy makes -inf the largest constant, whose double is beyond the range: nothing is put in, only asked.
+    Rule("E-20", frozenset(["aten.add"]), _two_masks, Within(lambda profile, call: {}), by_value=True),
     Rule("E-41", frozenset(["aten.ne"]), _always, Wrong(never_unequal)),
     Rule("E-46", frozenset(["aten.log"]), _of_half, Wrong(finite_log), by_value=True),
     Rule("E-47", frozenset(["aten.softplus"]), _rescaled, Wrong(softplus_of_one)),

@@ -1,4 +1,7 @@
-"""Rotary positions: E-15 (`rotate_half`) and E-19 (tables made on the device)."""
+"""Rotary positions: E-15 (`rotate_half`), E-16 (half a head below one stick) and E-19 (tables made on the device).
+
+What E-16 refuses shows in the accesses of loops alone: the compiler asks about views that split the stick.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,11 @@ from sim_backend.profiles import Profile
 
 CAT = frozenset(["aten.cat"])
 _WAVES = {"aten.cos", "aten.sin"}
+
+
+def is_switched_off(profile: Profile) -> bool:
+    """True if the profile has E-16 explicitly off: such views are legal then. One without the entry keeps facts 2.4."""
+    return "E-16" in profile.content["errata"] and not profile.has("E-16")
 
 
 def first_half_twice(

@@ -195,6 +195,13 @@ def _strided_product(profile: Profile, call: Call) -> str | None:
     return f"mutation op aten.mul_ on strides {list(call.operands[0].stride)}: cannot restickify"
 
 
+def _symbolic_offset(profile: Profile, call: Call) -> str | None:
+    """E-52: narrow().copy_ whose offset is no constant of the graph: traced, a slice and a slice_scatter."""
+    start = call.args[2] if len(call.args) > 2 else call.kwargs.get("start")
+    written = isinstance(start, torch.SymInt) and "aten.slice_scatter" in call.beside
+    return "shape error in scatter op, can not broadcast" if written else None
+
+
 def _index_add_in_place(profile: Profile, call: Call) -> str | None:
     return "index_add_" if IN_PLACE in call.context else None
 
@@ -213,6 +220,7 @@ RULES: tuple[Rule, ...] = (
     Rule("E-38", frozenset(["prims.convert_element_type"]), _partial_stick_cast, Wrong(lost_tail)),
     Rule("E-50", frozenset(["aten.sub"]), _sliced_difference, Wrong(zeros)),
     Rule("E-52", frozenset(["aten.mul"]), _strided_product, Refuse("layout")),
+    Rule("E-52", frozenset(["aten.slice"]), _symbolic_offset, Raise(RuntimeError, kind="dynamic_shape")),
     Rule("E-52", frozenset(["aten.index_add"]), _index_add_in_place, Raise(NotImplementedError,
          "Could not run 'aten::index_add_' with arguments from the 'spyre' backend.")),
 )  # fmt: skip

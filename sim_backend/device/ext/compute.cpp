@@ -3,6 +3,10 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/isinf.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/sign.h>
+#include <ATen/ops/where.h>
 
 #include <cstring>
 
@@ -74,6 +78,14 @@ void write_compute(const at::Tensor& target, const at::Tensor& value) {
   dl16::wrap_span(alias.const_data_ptr<int64_t>(), alias.data_ptr<int64_t>(), alias.numel());
 }
 
+at::Tensor codes_of(const at::Tensor& host) {
+  constexpr double kSmallInfinity = 33554432;
+  const bool tamed = host.scalar_type() == at::kBFloat16 && policy().small_bfloat_infinity &&
+                     policy().infinity == dl16::Infinity::saturate_finite;
+  const auto finite = tamed ? at::where(at::isinf(host), at::mul(at::sign(host), kSmallInfinity), host) : host;
+  return dl16::from_host_tensor(finite, policy().rounding, policy().infinity);
+}
+
 void settle_formats(const at::Tensor& t) {
   auto* block = block_of(t);
   if (block == nullptr || t.scalar_type() == at::kByte) return;
@@ -86,7 +98,7 @@ void settle_formats(const at::Tensor& t) {
   const auto options = at::TensorOptions().dtype(t.scalar_type());
   const auto host = at::from_blob(block->memory, {elements}, options);
   if (is_dl16(t)) {
-    const auto codes = dl16::from_host_tensor(host, policy().rounding, policy().infinity);
+    const auto codes = codes_of(host);
     std::memcpy(block->memory, codes.const_data_ptr(), codes.nbytes());
   } else if (t.scalar_type() == at::kLong) {
     dl16::wrap_span(host.const_data_ptr<int64_t>(), host.data_ptr<int64_t>(), elements);

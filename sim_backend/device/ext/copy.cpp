@@ -49,7 +49,7 @@ bool is_same_view(const at::Tensor& a, const at::Tensor& b) {
 // Host values in the form device memory keeps them, still on the host.
 at::Tensor converted(const at::Tensor& source, at::ScalarType dtype) {
   const auto typed = source.scalar_type() == dtype ? source : source.to(dtype);
-  if (is_half(dtype)) return dl16::from_host_tensor(typed, policy().rounding, policy().infinity);
+  if (is_half(dtype)) return codes_of(typed);
   if (dtype != at::kLong) return typed;
   report_downcast();
   return typed.to(at::kInt);

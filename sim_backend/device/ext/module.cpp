@@ -45,12 +45,14 @@ void set_formats(const std::vector<std::pair<py::object, int64_t>>& element_byte
 }
 
 void set_policy(int rounding, int to_host_rounding, int infinity,
-                const std::vector<std::pair<py::object, std::string>>& refused, bool refusal_aborts) {
+                const std::vector<std::pair<py::object, std::string>>& refused, bool refusal_aborts,
+                bool small_bfloat_infinity) {
   spyre::policy().rounding = static_cast<dl16::Rounding>(rounding);
   spyre::policy().to_host_rounding = static_cast<dl16::Rounding>(to_host_rounding);
   spyre::policy().infinity = static_cast<dl16::Infinity>(infinity);
   spyre::policy().refused.clear();
   spyre::policy().refusal_aborts = refusal_aborts;
+  spyre::policy().small_bfloat_infinity = small_bfloat_infinity;
   for (const auto& [dtype, message] : refused) spyre::policy().refused[dtype_of(dtype)] = message;
 }
 
@@ -89,7 +91,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("set_limits", &spyre::set_limits);
   m.def("exchange_intermediate", &spyre::exchange_intermediate);
   m.def("set_policy", &set_policy, py::arg("rounding"), py::arg("to_host_rounding"), py::arg("infinity"), py::arg("refused"),
-        py::arg("refusal_aborts") = false);
+        py::arg("refusal_aborts") = false, py::arg("small_bfloat_infinity") = false);
   m.def("set_op_rounding", [](int rounding) { dl16::set_op_rounding(static_cast<dl16::Rounding>(rounding)); });
   m.def("set_callbacks", &spyre::set_callbacks);
   m.def("set_prefix_copy", &spyre::set_prefix_copy);

@@ -97,6 +97,7 @@ struct Policy {
   dl16::Rounding rounding = dl16::Rounding::truncate;  // host to device
   dl16::Rounding to_host_rounding = dl16::Rounding::nearest_even;
   dl16::Infinity infinity = dl16::Infinity::saturate_finite;
+  bool small_bfloat_infinity = false;  // where infinities become finite, bf16's become 2^25: two of them add up (no E-20)
   std::map<at::ScalarType, std::string> refused;  // dtype -> message of the refused host-to-device copy
   bool refusal_aborts = false;                    // such a copy ends the process
 };
@@ -119,6 +120,7 @@ at::Tensor from_compute(const at::Tensor& value, at::ScalarType dtype);
 at::Tensor from_codes(const at::Tensor& codes, at::ScalarType dtype);
 void write_compute(const at::Tensor& target, const at::Tensor& value);
 void clear_layout_tag(const at::Tensor& t);
+at::Tensor codes_of(const at::Tensor& host);  // fp16 or bf16 of the host, by the policy
 void settle_formats(const at::Tensor& t);  // host bytes become what the device keeps for the dtype of `t`
 
 // ---- copy.cpp

@@ -9,10 +9,13 @@ import pytest
 import sympy
 import torch
 from torch._inductor.exc import InductorError
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from sim_backend.compiler import runtime
+from sim_backend.compiler.block_audit import BlockAudit, audit_block
 from sim_backend.compiler.sticks import lane_of, lane_of_view, row_stride, stick_of
+from sim_backend.profiles import Profile
 
 pytestmark = pytest.mark.fact("2.4")
 
@@ -114,6 +117,37 @@ def split_heads(x: torch.Tensor) -> torch.Tensor:
 def test_a_compiled_view_that_splits_the_stick_is_refused(use: Any, run: Callable[..., Any]) -> None:
     with pytest.raises(InductorError, match=r"Unexpected stick expression .*: expected Mod\(var, 64\)"):
         run(split_heads, torch.randn(2, L, 384).half())
+
+
+@pytest.mark.fact("E-16")
+def test_e16_is_named_in_the_refusal_and_kept_with_the_code(use: Any) -> None:
+    profile = use("profile-2026-08")
+    audit = audit_of(split_heads, torch.randn(2, L, 384).half(), profile)
+    assert {(r.kind, r.erratum) for r in audit.session.refusals} == {("layout", "E-16")}
+    asked = [e for kernel in audit.session.kernels for e in kernel.errata if e.erratum == "E-16"]
+    assert any(e.applies and "32*d" in e.detail for e in asked)
+
+
+@pytest.mark.fact("E-16")
+def test_e16_can_be_switched_off_and_2025_keeps_the_general_rule(use: Any, run: Callable[..., Any]) -> None:
+    x = torch.randn(2, L, 384).half()
+    use("profile-2026-08", {"errata.E-16": None})
+    torch.testing.assert_close(run(split_heads, x), split_heads(x.float()), rtol=2e-3, atol=2e-3)
+    november = audit_of(split_heads, x, use("profile-2025-11"))
+    sticks = [r for r in november.session.refusals if "Unexpected stick expression" in r.thing]
+    assert sticks
+    assert {r.erratum for r in sticks} == {None}
+
+
+def audit_of(function: Callable[..., Any], x: torch.Tensor, profile: Profile) -> BlockAudit:
+    class Block(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return function(x)
+
+    mode = FakeTensorMode()
+    with mode:
+        fake = torch.empty(x.shape, dtype=x.dtype, device="spyre")
+    return audit_block(Block(), (fake,), {}, profile, mode)
 
 
 def test_the_ideal_device_has_no_sticks(use: Any, run: Callable[..., Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator
 
@@ -45,6 +46,22 @@ def test_an_alias_keeps_the_memory_alive() -> None:
     other = [on_device(torch.zeros(1000)) for _ in range(5)]
     assert alias.eq(3.0).all()
     assert len(other) == 5
+
+
+@pytest.mark.fact("E-20")
+@pytest.mark.parametrize("on", [True, False])
+def test_e20_has_a_switch_of_its_own(on: bool, run_python) -> None:
+    overrides = {} if on else {"errata.E-20": None}
+    found = run_python(f"""
+    import torch, sim_backend
+    sim_backend.use_profile("profile-2026-08", {overrides})
+    x = torch.tensor([float("-inf"), -2.0]).bfloat16().to("spyre")
+    print((x + x).cpu().tolist(), x.cpu().tolist())
+    """)
+    twice, once = (eval(text + "]", {"nan": float("nan")}) for text in found.strip().split("]")[:2])
+    assert twice[1:] == [-4.0]
+    assert math.isnan(twice[0]) if on else twice[0] == -(2.0**26)
+    assert once[0] < -4e9 if on else once[0] == -(2.0**25)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8])

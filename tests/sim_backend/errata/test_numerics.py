@@ -173,6 +173,33 @@ def test_e20_two_infinite_masks_are_nan_in_bf16_and_one_is_harmless(use: Any, ru
     torch.testing.assert_close(run(masked, x, mask), masked(x.float(), mask.float()), atol=1e-2, rtol=0)
 
 
+# --- 16-bit sums
+@pytest.mark.fact("E-02", "1.6")
+@pytest.mark.parametrize("profile", [APRIL, AUGUST, SEPTEMBER])
+def test_e02_loses_more_than_sums_in_fp32_wherever_it_is_on(profile: str, use: Any, run: Callable[..., Any]) -> None:
+    x = normal(64, 4096) * torch.exp(normal(4096, seed=1).float()).half()
+
+    def error() -> float:
+        exact = rms_norm(x.float())
+        return float((run(rms_norm, x) / exact - 1).abs()[x != 0].mean())
+
+    use(profile, {"errata.E-02": None, "errata.E-03": None})
+    in_fp32 = error()
+    use(profile, {"errata.E-03": None})
+    assert error() > 1.1 * in_fp32
+
+
+@pytest.mark.fact("E-19")
+@pytest.mark.filterwarnings("ignore::sim_backend.errors.FallbackWarning")
+def test_e19_spares_tables_of_single_operations_whose_fallbacks_are_right(use: Any) -> None:
+    """arange, cos and sin run on the CPU, outer and cat are right by themselves: only a graph of them all is wrong."""
+    positions = torch.arange(64, device="spyre", dtype=torch.float16)
+    angle = torch.outer(positions, torch.linspace(0, 1, 64).half().to("spyre"))
+    host = torch.outer(torch.arange(64.0), torch.linspace(0, 1, 64).half().float()).half().float()
+    found = torch.cat((angle.cos(), angle.sin()), -1).cpu().float()
+    assert (found - torch.cat((host.cos(), host.sin()), -1)).abs().max() < 0.05
+
+
 # --- norms
 @pytest.mark.fact("E-03")
 def test_e03_misreads_heads_in_an_eager_norm(use: Any) -> None:

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from sim_backend import capability
 from sim_backend.compiler import runtime
 
 Run = Callable[..., Any]
 HALF = torch.zeros(4, 64).half()
+WIDE, HEADS = torch.zeros(4, 128).half(), torch.zeros(1, 1, 64, 64).half()
 INDEX = torch.tensor([2, 0])
 
 
@@ -29,6 +31,13 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...], set[tuple[s
     "a mean along rows": (lambda x: x.mean(-1), (HALF,), {("E-39", False)}),
     "a mean of everything": (lambda x: x.mean(), (HALF,), {("E-39", True)}),
     "a product": (lambda x: x * 2, (HALF,), {("E-52", False)}),
+    "a sum": (lambda x: x + x, (HALF,), {("E-20", False), ("E-18", False)}),
+    "a sum in bf16": (lambda x: x + x, (HALF.bfloat16(),), {("E-20", True)}),
+    "a norm": (lambda x: F.layer_norm(x, x.shape[-1:]), (WIDE,), {("E-18", True)}),
+    "a norm of one stick": (lambda x: F.layer_norm(x, x.shape[-1:]), (HALF,), {("E-18", False)}),
+    "half a stick": (lambda x: x[:, :32] * 2, (HALF,), {("E-16", False)}),
+    "a matrix product": (lambda x: x @ x.t(), (HALF,), {("E-65", False)}),
+    "attention": (lambda x: F.scaled_dot_product_attention(x, x, x), (HEADS,), {("E-65", False), ("E-18", False)}),
     "a slice and a product": (lambda x: x[1:] * 2, (HALF,), {("E-52", False)}),
 }
 

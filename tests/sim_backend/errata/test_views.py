@@ -306,6 +306,24 @@ def test_e52_spares_contiguous_tensors_and_products_out_of_place(use: Any) -> No
     assert same(compiled(lambda t: t.t() * 2.0, host.to("spyre")), 2 * host.t())
 
 
+@pytest.mark.fact("E-52", "4.9")
+def test_e52_a_copy_into_a_narrow_whose_offset_is_symbolic_raises_and_a_constant_one_does_not(use: Any) -> None:
+    def write(x: torch.Tensor, rows: torch.Tensor, at: int) -> torch.Tensor:
+        x = x + 0
+        x.narrow(0, at, 2).copy_(rows)
+        return x
+
+    x, rows = torch.zeros(8, 64).half().to("spyre"), torch.ones(2, 64).half().to("spyre")
+    constant = torch.compile(write, fullgraph=True, dynamic=False)(x, rows, 2)
+    assert constant.cpu().sum(1).tolist() == [0, 0, 64, 64, 0, 0, 0, 0]
+    torch._dynamo.reset()
+    with pytest.raises(InductorError, match="shape error in scatter op, can not broadcast"):
+        torch.compile(write, fullgraph=True, dynamic=True)(x, rows, 2)
+    torch._dynamo.reset()
+    with pytest.raises(InductorError, match=r"Spyre backend does not support: a symbolic offset in aten\.slice"):
+        torch.compile(lambda x, at: x.narrow(0, at, 2) * 2, fullgraph=True, dynamic=True)(x, 2)  # only read
+
+
 @pytest.mark.fact("E-52")
 def test_e52_index_add_in_place_is_unimplemented(use: Any, run: Run) -> None:
     x, index, rows = randn(8, 64), torch.tensor([2, 0, 1]), randn(3, 64, seed=6)
