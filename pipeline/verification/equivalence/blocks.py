@@ -1,0 +1,248 @@
+"""Two documents of one case compared in fp64, part by part: what leads to the blocks, each block, what follows.
+
+The patched run is led: into each of its blocks goes the stream of the stock run, so that a difference is that of one
+block and not of all before it; together the parts are the model. Then each distinct block graph gets drawn activations,
+ordinary weights and quiet ones (`draws`). Where the borders of the two models cannot be matched, only whole runs are
+compared, with ordinary and with quiet weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from pipeline.verification.equivalence.borders import Border, find_border
+from pipeline.verification.equivalence.draws import (
+    KINDS,
+    SCORE_LIMIT,
+    Tokens,
+    draw_inputs,
+    draw_stream,
+    nudged,
+    quiet_weights,
+)
+from pipeline.verification.equivalence.recorder import Call, Recorder, largest_score
+from pipeline.verification.equivalence.rows import RowFault, compare_rows
+from pipeline.verification.replay import DocumentRefused
+
+Document = Mapping[str, Any]
+NATURAL, QUIET = "the model's own activations", "quiet weights"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The stock model as data: its tensors by name, which of them are parameters, its tokens; and the hidden seed."""
+
+    tensors: Mapping[str, Tensor]
+    parameters: frozenset[str]
+    tokens: Tokens
+    seed: int
+
+
+class Fault(NamedTuple):
+    """Where a patch differs from stock, on what, and the worst row; `raised` where it does not run at all."""
+
+    place: str
+    drawn: str
+    row: RowFault
+    raised: str = ""
+
+    def __str__(self) -> str:
+        r = self.row
+        if self.raised:
+            return f"{self.drawn}: the patch raises {self.raised}"
+        return f"{self.drawn}, text {r.batch} token {r.token}: stock gives {r.stock:.9g}, the patch {r.patched:.9g}"
+
+
+class Found(NamedTuple):
+    """Rows compared, the largest error relative to a row's largest value, the first fault, and how blocks were met."""
+
+    rows: int
+    error: float
+    fault: Fault | None
+    paired: bool
+
+    def and_then(self, other: Found) -> Found:
+        """Both together; the first fault stays."""
+        return Found(
+            self.rows + other.rows,
+            max(self.error, other.error),
+            self.fault or other.fault,
+            self.paired and other.paired,
+        )
+
+
+NOTHING = Found(0, 0.0, None, True)
+
+
+def compare_documents(stock: Document, patched: Document, subject: Subject, bound: float | None = None) -> Found:
+    """Compares the documents of one case. `bound` is that of a bounded claim; without it the limits of `exact` hold.
+
+    Raises ValueError if the documents are of two cases.
+    """
+    if stock["case"]["batch"] != patched["case"]["batch"] or stock["case"]["length"] != patched["case"]["length"]:
+        raise ValueError("the documents are of two cases")
+    comparison = _Comparison(stock, patched, subject, bound)
+    try:
+        found = comparison.natural()
+    except PatchRaised as error:
+        return Found(0, float("inf"), Fault("model", NATURAL, _NO_ROW, str(error)), False)
+    if found.fault is not None:
+        return found
+    return found.and_then(comparison.drawn() if found.paired else comparison.whole_with_quiet_weights())
+
+
+_NO_ROW = RowFault(0, 0, float("inf"), float("nan"), float("nan"))
+
+
+class PatchRaised(Exception):
+    """The patched document cannot run on inputs that the stock document takes."""
+
+
+class _Comparison:
+    def __init__(self, stock: Document, patched: Document, subject: Subject, bound: float | None) -> None:
+        self._documents = (stock, patched)
+        self._subject, self._bound = subject, bound
+        names = tuple(entry["name"] for entry in stock["inputs"])
+        case = stock["case"]
+        self._inputs = draw_inputs(names, case["batch"], case["length"], subject.tokens, subject.seed)
+        self._real = self._inputs["attention_mask"].bool()
+        self._border: Border | None = None
+        self._stock = Recorder(stock, subject.tensors)
+        self._patched = Recorder(patched, subject.tensors, self._lead)
+
+    def _lead(self, number: int, natural: Tensor) -> Tensor:
+        calls = self._stock.calls
+        if number == 0 and calls:
+            self._border = find_border(calls[0].natural, natural, self._real)
+        if self._border is None or number >= len(calls):
+            return natural
+        return self._border.inward(calls[number].natural, natural)
+
+    def natural(self) -> Found:
+        """Both models on the drawn inputs, part by part."""
+        expected = self._stock.run(self._inputs)
+        try:
+            output = self._patched.run(self._inputs)
+        except (RuntimeError, IndexError, ValueError, DocumentRefused) as error:
+            raise PatchRaised(f"{type(error).__name__}: {str(error).splitlines()[0][:200]}") from error
+        paired = self._border is not None and len(self._stock.calls) == len(self._patched.calls)
+        found = NOTHING
+        if paired:
+            for number in range(len(self._stock.calls)):
+                found = found.and_then(self._call(number))
+        moved = None if found.fault else self._moved_output()
+        return found.and_then(self._rows("output", NATURAL, expected, output, moved))._replace(paired=paired)
+
+    def _call(self, number: int) -> Found:
+        one, other = self._stock.calls[number], self._patched.calls[number]
+        assert self._border is not None
+        place = "embeddings" if number == 0 else f"between blocks {number - 1} and {number}"
+        glue = self._rows(place, NATURAL, one.natural, self._border.outward(other.natural), None)
+        return glue.and_then(self._block(number, NATURAL, one, other, one.outputs, other.outputs, None))
+
+    def _block(
+        self,
+        number: int,
+        drawn: str,
+        one: Call,
+        other: Call,
+        expected: Sequence[Tensor],
+        found: Sequence[Tensor],
+        moved: Sequence[Tensor] | None,
+    ) -> Found:
+        """The stream that a block returns; where it is too far, rounding may explain it."""
+        assert self._border is not None
+        stream = expected[0]
+        result = self._rows(
+            f"block {number}", drawn, stream, self._border.outward(found[0]), moved[0] if moved is not None else None
+        )
+        if result.fault is None or moved is not None:
+            return result
+        nudge = self._stock.again(one, nudged(one.given[one.stream], self._subject.seed), self._held(number, one))
+        return self._block(number, drawn, one, other, expected, found, nudge)
+
+    def _held(self, number: int, call: Call) -> Sequence[Tensor] | None:
+        """A call's parameters where they were not kept: picked from the replay's constants."""
+        return None if call.parameters else parameters_of(self._stock, number)
+
+    def _moved_output(self) -> Tensor | None:
+        """The stock output when rounding moves every stream that goes into a block."""
+        recorder = Recorder(self._documents[0], self._subject.tensors, lambda n, x: nudged(x, self._subject.seed + n))
+        return recorder.run(self._inputs)
+
+    def drawn(self) -> Found:
+        """Each distinct pair of block graphs on drawn activations."""
+        found = NOTHING
+        for number in self._distinct():
+            for drawn, one, other, stream in self._draws(number):
+                found = found.and_then(self._drawn_block(number, drawn, one, other, stream))
+        return found
+
+    def _distinct(self) -> Iterator[int]:
+        seen: set[tuple[int, int]] = set()
+        for number, (one, other) in enumerate(zip(self._stock.calls, self._patched.calls, strict=True)):
+            key = (id(one.graph), id(other.graph))
+            if key not in seen:
+                seen.add(key)
+                yield number
+
+    def _draws(self, number: int) -> Iterator[tuple[str, Call, Call, Tensor]]:
+        one = self._with_parameters(self._stock, number)
+        other = self._with_parameters(self._patched, number)
+        scale = float(one.natural[self._real].pow(2).mean().sqrt())
+        seed = self._subject.seed + number
+        for kind in KINDS:
+            stream = within_scores(one, draw_stream(kind, tuple(one.natural.shape), scale, seed))
+            yield f"drawn activations ({kind})", one, other, stream
+        quiet = quiet_weights(self._subject.tensors, self._subject.parameters)
+        stream = draw_stream("rows", tuple(one.natural.shape), 1.0, seed)
+        pair = [
+            call._replace(parameters=tuple(parameters_of(Recorder(document, quiet), number)))
+            for call, document in zip((one, other), self._documents, strict=True)
+        ]
+        yield f"drawn activations (rows), {QUIET}", pair[0], pair[1], stream
+
+    def _with_parameters(self, recorder: Recorder, number: int) -> Call:
+        call = recorder.calls[number]
+        return call if call.parameters else call._replace(parameters=tuple(parameters_of(recorder, number)))
+
+    def _drawn_block(self, number: int, drawn: str, one: Call, other: Call, stream: Tensor) -> Found:
+        assert self._border is not None
+        led = self._border.inward(stream, other.natural)
+        expected, found = self._stock.again(one, stream), self._patched.again(other, led)
+        moved = self._stock.again(one, nudged(stream, self._subject.seed))
+        return self._block(number, drawn, one, other, expected, found, moved)
+
+    def whole_with_quiet_weights(self) -> Found:
+        """Both whole models with quiet weights: what an epsilon decides is seen without a border."""
+        tensors = quiet_weights(self._subject.tensors, self._subject.parameters)
+        expected, output = (Recorder(document, tensors).run(self._inputs) for document in self._documents)
+        nudge = Recorder(self._documents[0], tensors, lambda n, x: nudged(x, n)).run(self._inputs)
+        return self._rows("output", QUIET, expected, output, nudge)._replace(paired=False)
+
+    def _rows(self, place: str, drawn: str, stock: Tensor, patched: Tensor, moved: Tensor | None) -> Found:
+        rows = compare_rows(stock, patched, self._real, moved, self._bound)
+        fault = None if rows.fault is None else Fault(place, drawn, rows.fault)
+        return Found(rows.compared, rows.error, fault, True)
+
+
+def parameters_of(recorder: Recorder, number: int) -> list[Tensor]:
+    """The parameters of the block call with this number, from the document's constants."""
+    calls = [node for node in recorder.document["skeleton"]["nodes"] if "call" in node]
+    constants = recorder.constants()
+    return [constants[n] for n in calls[number]["parameters"]]
+
+
+def within_scores(call: Call, stream: Tensor) -> Tensor:
+    """The stream, made smaller until no attention score of the stock block is beyond what fp16 models hold."""
+    for _ in range(4):
+        largest = largest_score(call, stream)
+        if largest <= SCORE_LIMIT:
+            return stream
+        stream = stream * (SCORE_LIMIT / largest) ** 0.5 * 0.9
+    return stream * torch.tensor(0.1, dtype=stream.dtype)
