@@ -13,6 +13,7 @@ GROUPS = (
     "check",
     "coverage",
     "db",
+    "evidence",
     "ops",
     "profile",
     "queue",

@@ -72,8 +72,8 @@ def test_void_case_neither_passes_nor_fails(good_set: Set, good_case: Case) -> N
 WRONG_CASES = {
     "lowest_token_cosine": {"lowest_token_cosine": THRESHOLDS["device_token_cosine"] - 1e-4},
     "token_nan": {"lowest_token_cosine": NAN},
-    "norm_low": {"norm_low": 1 - THRESHOLDS["norm_tolerance"] - 2e-4},
-    "norm_high": {"norm_high": 1 + THRESHOLDS["norm_tolerance"] + 2e-4},
+    "norm_low": {"norm_low": 1 - THRESHOLDS["norm_tolerance"] - 2 * NEAR["norm_ratio"]},
+    "norm_high": {"norm_high": 1 + THRESHOLDS["norm_tolerance"] + 2 * NEAR["norm_ratio"]},
     "norm_high_nan": {"norm_high": NAN},
     "norm_nan": {"norm_low": NAN, "norm_high": NAN},
     "pooled": {"pooled_cosine": THRESHOLDS["pooled_cosine"] - 1e-4},

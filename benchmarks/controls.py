@@ -1,0 +1,154 @@
+"""Controls per family: `python -m benchmarks.controls [FAMILY ...] [--json]`.
+
+On the first model of each family of the starter catalogue, with calibrated synthetic weights at real widths (four
+layers or one period, vocabulary cut), every control is run as the gate runs it; the real MiniLM stands beside them. A
+family whose case would be void is `unknown`; `UNKNOWN` lists those that are, with the reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import time
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pipeline.catalogue.entry import CatalogueEntry
+from pipeline.catalogue.starter import load_starter
+from pipeline.errors import FactoryError
+from pipeline.verification.measurements import ControlResult
+
+SEED, LAYERS, VOCABULARY = 20261130, 4, 3_000
+REAL = "real MiniLM-L6"
+REAL_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+
+UNKNOWN: dict[str, str] = {}
+"""Families without a verdict on synthetic weights, with the reason; a test holds that these and no others are."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One family: `status` is "caught" or "unknown" with `reason`; cosines are those the gate judges controls by."""
+
+    family: str
+    model: str
+    depth: str
+    status: str
+    reason: str
+    ideal_token_cosine: float | None = None
+    controls: dict[str, dict[str, Any]] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def families() -> dict[str, CatalogueEntry]:
+    """Family to its first entry with a configuration, in the order of the starter catalogue."""
+    found: dict[str, CatalogueEntry] = {}
+    for entry in load_starter():
+        kind = (entry.config or {}).get("model_type")
+        if kind:
+            found.setdefault(kind, entry)
+    return found
+
+
+def cut_vocabulary(config: dict[str, Any]) -> dict[str, Any]:
+    """The configuration with a small token table; special ids beyond it move inside, each to its own."""
+    if (config.get("vocab_size") or 0) <= VOCABULARY:
+        return dict(config)
+    ids = sorted(k for k, v in config.items() if k.endswith("_token_id") and isinstance(v, int) and v >= VOCABULARY)
+    return {**config, **{name: 1 + place for place, name in enumerate(ids)}, "vocab_size": VOCABULARY}
+
+
+def measure_family(family: str, entry: CatalogueEntry) -> Row:
+    """The controls of one family. A model that the recipe refuses or that cannot be built is `unknown`, with why."""
+    from pipeline.weights.synthetic.build import synthesise
+
+    started = time.monotonic()
+    try:
+        made = synthesise(cut_vocabulary(entry.config or {}), layers=LAYERS)
+        row = _judged(family, entry.model_id, made.model, None, made.report.depth, "synthetic")
+    except (FactoryError, ValueError, RuntimeError) as error:
+        row = Row(family, entry.model_id, "", "unknown", f"{type(error).__name__}: {str(error)[:200]}")
+    return Row(**{**row.__dict__, "seconds": round(time.monotonic() - started, 1)})
+
+
+def measure_real() -> Row:
+    """The same controls on the real MiniLM, with texts."""
+    from pipeline.execution.folders import packaged_folder
+    from pipeline.execution.models import load_weights
+    from pipeline.execution.weights import load_tokenizer
+
+    started = time.monotonic()
+    folder = packaged_folder(REAL_MODEL)
+    if folder is None:
+        raise SystemExit("the package with the real MiniLM is not installed")
+    row = _judged(REAL, REAL_MODEL, load_weights(folder), load_tokenizer(folder), "full", "real")
+    return Row(**{**row.__dict__, "seconds": round(time.monotonic() - started, 1)})
+
+
+def _judged(family: str, name: str, model: Any, tokenizer: Any, depth: str, weights: str) -> Row:
+    from pipeline.verification.compare import measure_case, stock_runs
+    from pipeline.verification.gate import rules_of, void_reason
+    from pipeline.verification.measurements import Measurements, Place, Weights
+    from pipeline.verification.parts import is_causal
+    from pipeline.verification.probes import probe_batches
+
+    probe = probe_batches(model.config, tokenizer, SEED, causal=is_causal(model))[0]
+    stock = stock_runs(model, probe, "mean")
+    case = measure_case(probe, stock.ideal, stock, "mean", Place.DEVICE)
+    void = void_reason(case, rules_of(Measurements(Weights(weights))))
+    return Row(
+        family,
+        name,
+        depth,
+        "unknown" if void else "caught",
+        void.text if void else "",
+        case.ideal_token_cosine,
+        {c.name: _figures(c) for c in case.controls},
+    )
+
+
+def _figures(control: ControlResult) -> dict[str, Any]:
+    if not control.applicable:
+        return {"applicable": False, "broken": control.broken, "detail": control.detail}
+    token, centred = control.worst_token_cosine, control.centred_pooled_cosine
+    return {"applicable": True, "caught": control.caught, "token_cosine": token, "centred_pooled_cosine": centred}
+
+
+def as_text(rows: list[Row]) -> str:
+    """A table: per family the lowest token cosine of each control (of wrong pooling the pooled one), `-` where none."""
+    names = list(dict.fromkeys(name for row in rows for name in row.controls))
+    lines = [f"{'family':<20} {'depth':<9} {'status':<8} {'ideal':>6} " + " ".join(f"{n[:9]:>9}" for n in names)]
+    for row in rows:
+        cells = [_cell(row.controls.get(name)) for name in names]
+        ideal = f"{row.ideal_token_cosine:.4f}" if row.ideal_token_cosine is not None else "-"
+        lines.append(
+            f"{row.family:<20} {row.depth:<9} {row.status:<8} {ideal:>6} " + " ".join(cells) + f" {row.reason}"
+        )
+    return "\n".join(lines)
+
+
+def _cell(figures: dict[str, Any] | None) -> str:
+    if not figures or not figures["applicable"]:
+        return f"{'broken' if figures and figures['broken'] else '-':>9}"
+    token = figures["token_cosine"]
+    value = token if token is not None else figures["centred_pooled_cosine"]
+    return f"{value:>8.3f}{' ' if figures['caught'] else '!'}"
+
+
+def main() -> None:
+    """Measure the named families, or all; print the table or JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("family", nargs="*")
+    parser.add_argument("--json", action="store_true", dest="as_json")
+    given = parser.parse_args()
+    known = families()
+    rows = [measure_real()]
+    for family in given.family or known:
+        rows.append(measure_family(family, known[family]))
+        gc.collect()
+    print(json.dumps([asdict(row) for row in rows], indent=2) if given.as_json else as_text(rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""`evidence replay`: the same verdict document whatever the threads and instruction set, in processes of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from pipeline.cli.main import build_app
+from pipeline.database.artefacts import store_bytes
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.errors import BadInput
+from pipeline.execution.check import base_spec, run_stage
+from pipeline.execution.folders import packaged_folder
+from pipeline.execution.replay_evidence import Capability, Replayed, replay
+from pipeline.releases.service import bundled_manifests
+from pipeline.verification.evidence import EVIDENCE_KIND, EVIDENCE_MEDIA, EVIDENCE_NAME, unpack_evidence
+
+PROFILE = "profile-2026-08"
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+WAYS: list[tuple[int, Capability]] = [(1, "default"), (2, "avx2"), (1, "avx2"), (2, "default")]
+CONFIG = {
+    "model_type": "bert", "architectures": ["BertModel"], "vocab_size": 400, "hidden_size": 128,
+    "num_attention_heads": 2, "intermediate_size": 256, "num_hidden_layers": 2, "max_position_embeddings": 160,
+    "hidden_act": "gelu", "pad_token_id": 0, "type_vocab_size": 2, "torch_dtype": "float32",
+}  # fmt: skip
+PATCHES: list[dict[str, Any]] = [
+    {"pattern": "P56", "parameters": {"dtype": "float16"}},
+    {"pattern": "P40", "parameters": {"fill": "finfo_min_half"}},
+    {"pattern": "P54", "parameters": {}},
+    {"pattern": "P61", "parameters": {}},
+    {"pattern": "P63", "parameters": {"multiple": 64, "side": "right"}},
+]
+
+
+def evidence_of(spec: dict[str, Any], work: Path) -> dict[str, Any]:
+    """The evidence document of a fresh execution."""
+    out = run_stage("execute", spec)
+    assert out["outcome"] == "passed", out["reason"]
+    assert [a["name"] for a in out["artefacts"]] == [EVIDENCE_NAME]
+    return unpack_evidence((work / EVIDENCE_NAME).read_bytes())
+
+
+@pytest.fixture(scope="module")
+def tiny_evidence(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Evidence for a tiny model with synthetic weights and no tokenizer, under an adapter."""
+    folder, work = tmp_path_factory.mktemp("tiny"), tmp_path_factory.mktemp("work")
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    spec = base_spec(str(folder), PROFILE, "synthetic", "simulator", work)
+    return evidence_of({**spec, "adapter": {"patches": PATCHES}}, work)
+
+
+def minilm_evidence(tier: str, work: Path) -> dict[str, Any]:
+    """Evidence for the real MiniLM with the adapter that ships with the factory."""
+    spec = base_spec(str(packaged_folder(MINILM)), PROFILE, "auto", "simulator", work)
+    (manifest,) = [m for m in bundled_manifests() if m["profile"] == PROFILE and MINILM_FAMILY in m["family"]]
+    return evidence_of({**spec, "tier": tier, "adapter": manifest}, work)
+
+
+MINILM_FAMILY = "bert"
+
+
+def assert_same(done: Replayed) -> None:
+    assert done.identical, done.differences
+    assert done.agrees, [str(m) for m in done.moved if not m.agrees]
+    assert done.environment == ()
+    assert len(done.moved) > 8
+
+
+def test_a_tiny_model_gives_the_same_document(tiny_evidence: dict[str, Any], tmp_path: Path) -> None:
+    assert_same(replay(tiny_evidence, tmp_path, threads=1, capability="default"))
+
+
+def test_what_needs_text_is_not_applicable_and_stands_in_the_document(tiny_evidence: dict[str, Any]) -> None:
+    assert tiny_evidence["measurements"]["without_text"]["ranking"] == "the checkpoint has no tokenizer"
+    assert tiny_evidence["verdict"]["document"]["cases"][0]["outcome"] == "passed"
+
+
+def test_a_replay_that_measures_something_else_is_seen(
+    tiny_evidence: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = json.loads(json.dumps(tiny_evidence))
+    other["measurements"]["cases"][0]["lowest_token_cosine"] = 0.5
+    monkeypatch.setattr("pipeline.execution.replay_evidence.run_again", lambda *_: other)
+    done = replay(tiny_evidence, tmp_path)
+    assert (done.outcome, done.identical, done.agrees) == ("failed", False, False)
+    assert "outcome: 'passed' was stored, 'failed' now" in done.differences
+
+
+def test_another_environment_is_named(
+    tiny_evidence: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.execution.replay_evidence.run_again", lambda *_: tiny_evidence)
+    then = {**tiny_evidence["environment"], "torch": "1.0"}
+    done = replay({**tiny_evidence, "environment": then}, tmp_path)
+    assert done.identical
+    assert [line.split(":")[0] for line in done.environment] == ["torch"]
+
+
+def test_evidence_without_a_spec_cannot_be_replayed(tiny_evidence: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="nothing to run again"):
+        replay({**tiny_evidence, "replay": {}}, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_the_real_minilm_gives_the_same_document(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    assert_same(replay(minilm_evidence("sweep", first), second, threads=2, capability="default"))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_full_evidence_of_the_real_minilm_comes_out_the_same_every_way(tmp_path: Path) -> None:
+    first = tmp_path / "first"
+    first.mkdir()
+    document = minilm_evidence("full", first)
+    for number, (threads, capability) in enumerate(WAYS):
+        work = tmp_path / str(number)
+        work.mkdir()
+        assert_same(replay(document, work, threads=threads, capability=capability))
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_the_command_replays_stored_evidence_by_its_address(tiny_evidence: dict[str, Any], database: str) -> None:
+    from pipeline.verification.evidence import pack_evidence
+
+    with unit_of_work() as session:
+        address = store_bytes(session, pack_evidence(tiny_evidence), EVIDENCE_KIND, EVIDENCE_MEDIA)
+    runner, app = CliRunner(), build_app()
+    shown = runner.invoke(app, ["evidence", "show", address[:10]])
+    assert "passed   draw0-mixed-right-device" in shown.output
+    done = runner.invoke(app, ["evidence", "replay", address[:10], "--threads", "2", "--json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.output)
+    assert (found["address"], found["identical"], found["agrees"]) == (address, True, True)
+    unknown = runner.invoke(app, ["evidence", "replay", "f" * 12])
+    assert unknown.exit_code == 1
