@@ -60,6 +60,15 @@ def run_draft(spec: dict[str, Any]) -> dict[str, Any]:
     return draft(subject_from_spec(spec), spec)
 
 
+def run_weights(spec: dict[str, Any]) -> dict[str, Any]:
+    """Synthetic weights alone, for a replay that measures them under other threads or instructions."""
+    from pipeline.execution.subject import subject_from_spec
+    from pipeline.execution.weights import prepare
+
+    prepared = prepare(subject_from_spec(spec))
+    return {"outcome": "passed", "folder": str(prepared.folder), "recipe": prepared.recipe}
+
+
 STAGES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "inspect": run_inspect,
     "capture": run_capture,
@@ -67,6 +76,7 @@ STAGES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "diagnose": run_diagnose,
     "draft": run_draft,
     "verify": run_execute,
+    "weights": run_weights,
 }
 
 

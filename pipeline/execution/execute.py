@@ -37,7 +37,7 @@ from pipeline.verification.measurements import (
     Place,
     Weights,
 )
-from pipeline.verification.parts import is_causal
+from pipeline.verification.parts import is_causal, reference_run
 from pipeline.verification.policy import current_policy
 from pipeline.verification.probes import RANKED, ProbeBatch, alone_batches, probe_batches, texts_missing
 from pipeline.verification.seeds import HiddenSeeds, draw_hidden_seeds
@@ -51,16 +51,17 @@ STOCK_DIGEST = "0" * 64
 
 @dataclass(frozen=True)
 class Plan:
-    """What one execution runs: the probes, the texts each runs alone, and the seeds behind them."""
+    """What one execution runs: the probes, the texts each runs alone, the pairs to rank, and the seeds behind them."""
 
     seeds: HiddenSeeds
     probes: list[ProbeBatch]
     alone: list[list[ProbeBatch]]
+    ranked: list[ProbeBatch]
 
     @property
     def batches(self) -> list[dict[str, torch.Tensor]]:
-        """Every batch the device runs: the probes, then the single texts, in order."""
-        return [p.inputs for p in [*self.probes, *(a for group in self.alone for a in group)]]
+        """Every batch the device runs: the probes, then the single texts, then the pairs, in order."""
+        return [p.inputs for p in [*self.probes, *(a for group in self.alone for a in group), *self.ranked]]
 
 
 def execute(subject: Subject) -> dict[str, Any]:
@@ -96,7 +97,7 @@ def make_plan(subject: Subject, inspection: Inspection, prepared: Prepared) -> P
     if seeds.candidate_digest != digest:
         raise ValueError(f"seeds were drawn for {seeds.candidate_digest!r}, not for {digest!r}")
     causal = is_causal(prepared.model)
-    probes = [
+    every = [
         probe
         for draw, seed in enumerate(seeds.seeds)
         for probe in probe_batches(
@@ -109,8 +110,11 @@ def make_plan(subject: Subject, inspection: Inspection, prepared: Prepared) -> P
             max_length=inspection.chain.max_seq_length,
         )
     ]
+    probes = [p for p in every if p.purpose != RANKED]
+    ranked = [p for p in every if p.purpose == RANKED and subject.has_weights]
     first_case = next((i for i, p in enumerate(probes) if p.purpose == "case" and len(p.lengths) > 1), None)
-    return Plan(seeds, probes, [alone_batches(p) if full and i == first_case else [] for i, p in enumerate(probes)])
+    alone = [alone_batches(p) if full and i == first_case else [] for i, p in enumerate(probes)]
+    return Plan(seeds, probes, alone, ranked)
 
 
 def candidate_digest(subject: Subject) -> str:
@@ -172,8 +176,7 @@ def measure(
         for probe, out, stock, single in zip(plan.probes, device, stocks, alone, strict=True)
     ]
     ranked = compare.ranking(
-        [(o, s.reference, p.mask) for o, s, p in zip(device, stocks, plan.probes, strict=True) if p.purpose == RANKED],
-        pooling,
+        [(next(outputs), reference_run(prepared.model, p.inputs), p.mask) for p in plan.ranked], pooling
     )
     if subject.tier == FULL and subject.patches is not None:
         cases.extend(patched_cpu_cases(subject, prepared, plan, stocks, pooling))
@@ -183,8 +186,8 @@ def measure(
         execution=ExecutionProof(answer["fallbacks"], (), answer["blocks"]),
         equivalence=judged,
         patches=len(documents_of(subject)),
-        spearman=ranked.spearman if ranked and subject.has_weights else None,
-        spearman_pairs=ranked.pairs if ranked and subject.has_weights else 0,
+        spearman=ranked.spearman if ranked else None,
+        spearman_pairs=ranked.pairs if ranked else 0,
         needs_left_padding=is_causal(prepared.model),
         depth=prepared.depth,
         dtype=dtype_that_runs(subject),
@@ -253,7 +256,7 @@ def conclude(subject: Subject, plan: Plan, prepared: Prepared, measured: Measure
         recipe=prepared.recipe,
         measurements=measured,
         verdict=verdict,
-        replay=subject.spec,
+        replay={**subject.spec, "numerics": numerics()},
     )
     artefact = leave_evidence(evidence, subject.workdir)
     kept = summary_of(evidence)
@@ -270,6 +273,11 @@ def conclude(subject: Subject, plan: Plan, prepared: Prepared, measured: Measure
         "artefacts": [artefact],
         "executed": True,
     }
+
+
+def numerics() -> dict[str, Any]:
+    """What may move the last bits of a figure: threads and instruction set of this process."""
+    return {"threads": torch.get_num_threads(), "capability": torch.backends.cpu.get_cpu_capability().lower()}
 
 
 def checkpoint_facts(subject: Subject) -> dict[str, Any]:

@@ -20,11 +20,10 @@ from pipeline.verification.gate import judge
 from pipeline.verification.measurements import measurements_from_dict
 from pipeline.verification.policy import policy_from_dict
 from pipeline.weights.children_env import children_env
-from pipeline.work.environment import environment_of
 from pipeline.work.process import run_child
 
 Capability = Literal["default", "avx2", "avx512"]
-TIMEOUT_S = {"inspect": 300.0, "execute": 1_800.0}
+TIMEOUT_S = {"inspect": 300.0, "weights": 600.0, "execute": 1_800.0}
 MEMORY_MB = 20_000
 
 
@@ -87,12 +86,18 @@ def replay(
         outcome=str(verdict.outcome),
         differences=tuple(document_differences(document["verdict"]["document"], verdict.document())),
         moved=tuple(compare_measurements(stored, now, policy.tolerance)),
-        environment=tuple(_changes(document["environment"], environment_of(document["replay"]["profile"]))),
+        environment=tuple(_changes(_inputs(document), _inputs(again))),
     )
 
 
-def _instructions(capability: Capability | None) -> dict[str, str]:
+def _instructions(capability: str | None) -> dict[str, str]:
     return {"ATEN_CPU_CAPABILITY": capability} if capability else {}
+
+
+def _inputs(document: dict[str, Any]) -> dict[str, Any]:
+    """What a run starts from: versions, checkpoint, and synthetic weights by their digest."""
+    weights = (document["recipe"] or {}).get("weights_digest")
+    return {**document["environment"], "checkpoint": document["checkpoint"], "weights": weights}
 
 
 def _changes(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
@@ -101,16 +106,26 @@ def _changes(then: dict[str, Any], now: dict[str, Any]) -> list[str]:
 
 
 def run_again(document: dict[str, Any], workdir: Path, env: dict[str, str]) -> dict[str, Any]:
-    """The evidence document of a fresh run of the same SPEC with the same seeds."""
+    """The evidence document of a fresh run of the same SPEC with the same seeds.
+
+    Synthetic weights are made first, with the threads and the instruction set of then: they are what is measured.
+    """
     spec = {**document["replay"], "seeds": document["seeds"], "workdir": str(workdir)}
     if not Path(spec.get("checkpoint_dir") or "").is_dir():
         spec = {**spec, "checkpoint_dir": None, "data_dir": str(workdir)}
         spec["checkpoint_dir"] = _stage("inspect", spec, workdir, env)["checkpoint_dir"]
+    if document["recipe"] is not None:
+        spec["weights_dir"] = _stage("weights", spec, workdir, _env_of_then(document, workdir))["folder"]
     out = _stage("execute", spec, workdir, env)
     path = workdir / EVIDENCE_NAME
     if not path.is_file():
         raise EnvironmentProblem(f"the run left no evidence: {out['outcome']} {out.get('reason', '')[:500]}")
     return unpack_evidence(path.read_bytes())
+
+
+def _env_of_then(document: dict[str, Any], workdir: Path) -> dict[str, str]:
+    numerics = document["replay"]["numerics"]
+    return children_env(workdir, threads=numerics["threads"], extra=_instructions(numerics["capability"]))
 
 
 def _stage(stage: str, spec: dict[str, Any], workdir: Path, env: dict[str, str]) -> dict[str, Any]:

@@ -21,7 +21,8 @@ class Subject:
     """One checkpoint, one profile, one adapter or candidate, one tier. `workdir` is private to the run.
 
     `seeds` are those the service drew after it had stored the candidate; None where nothing is stored first. `spec` is
-    the part of the stage's SPEC that evidence keeps, so that it can be run again.
+    the part of the stage's SPEC that evidence keeps, so that it can be run again; `weights_dir` holds synthetic weights
+    that were made before.
     """
 
     model: str
@@ -35,6 +36,7 @@ class Subject:
     candidate: dict[str, Any] | None = None
     device: str = "simulator"
     seeds: HiddenSeeds | None = None
+    weights_dir: Path | None = None
     spec: dict[str, Any] = field(default_factory=dict, compare=False)
 
     @property
@@ -68,5 +70,6 @@ def subject_from_spec(spec: dict[str, Any]) -> Subject:
         candidate=spec.get("candidate"),
         device=spec.get("device", "simulator"),
         seeds=seeds_from_dict(spec["seeds"]) if spec.get("seeds") else None,
+        weights_dir=Path(spec["weights_dir"]) if spec.get("weights_dir") else None,
         spec={name: spec[name] for name in REPLAYED if spec.get(name) is not None},
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from pipeline.execution.models import load_weights
 from pipeline.execution.subject import Subject
 
 SEED = 0
+RECIPE_FILE = "recipe.json"
 LARGEST_FULL_DEPTH = 200_000_000
 """Parameters up to which a model is executed at full depth; above it one period of each layer kind is."""
 
@@ -34,16 +37,36 @@ def prepare(subject: Subject) -> Prepared:
 
 
 def synthesised(subject: Subject, tokenizer: Any) -> Prepared:
-    """A model with weights of the calibrated recipe, saved as a checkpoint folder for the device child."""
+    """A model with weights of the calibrated recipe, saved as a checkpoint folder for the device child.
+
+    A replay has the folder made beforehand: weights are what is measured, so they must be the same bits, and the recipe
+    gives the same bits only with the same threads and instruction set.
+    """
     from pipeline.inspection import inspect_checkpoint
     from pipeline.weights.synthetic.build import synthesise
 
+    if subject.weights_dir is not None:
+        return _made_before(subject.weights_dir, tokenizer)
     parameters = inspect_checkpoint(subject.folder).parameters or 0
     made = synthesise(subject.folder, SEED, layers=1 if parameters > LARGEST_FULL_DEPTH else None)
     folder = subject.workdir / "weights"
     made.model.save_pretrained(folder, safe_serialization=True)
-    recipe = {"seed": SEED, **made.report.to_dict()}
+    recipe = {"seed": SEED, **made.report.to_dict(), "weights_digest": digest_of(folder)}
+    (folder / RECIPE_FILE).write_text(json.dumps(recipe))
     return Prepared(load_weights(folder), folder, tokenizer, str(made.report.depth), recipe)
+
+
+def _made_before(folder: Path, tokenizer: Any) -> Prepared:
+    recipe = json.loads((folder / RECIPE_FILE).read_text())
+    return Prepared(load_weights(folder), folder, tokenizer, str(recipe["depth"]), recipe)
+
+
+def digest_of(folder: Path) -> str:
+    """sha256 over the folder's weight files by name."""
+    digest = hashlib.sha256()
+    for file in sorted(folder.glob("*.safetensors")):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
 
 
 def load_tokenizer(folder: Path) -> Any:

@@ -21,7 +21,7 @@ from pipeline.work.environment import environment_of
 ROOT = Path(pipeline.__file__).parent.parent
 PACKAGES = ("pipeline", "agents", "adapters", "api", "benchmarks")
 SOURCES = [p for package in PACKAGES for p in sorted((ROOT / package).rglob("*.py"))]
-COMMON = {0.05, 1.0, 2.0, 3.0, 4.0, 8.0, 1.5, 0.02, 1e-6, 1e-3, 1e-5, 1e-4, 500.0, 0.03, 5e-5}
+COMMON = {0.05, 1.0, 2.0, 3.0, 4.0, 8.0, 1.5, 0.02, 1e-6, 1e-3, 1e-5, 1e-4, 500.0, 0.01, 2e-4, 5e-5}
 """Values that other code has other reasons for; they are looked for by the names of their limits instead."""
 
 
