@@ -13,10 +13,9 @@ from pipeline.cli.main import build_app
 from pipeline.database.artefacts import store_bytes
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import BadInput
-from pipeline.execution.check import base_spec, run_stage
+from pipeline.execution.check import base_spec, matching_manifest, run_stage
 from pipeline.execution.folders import packaged_folder
 from pipeline.execution.replay_evidence import Capability, Replayed, replay
-from pipeline.releases.service import bundled_manifests
 from pipeline.verification.evidence import EVIDENCE_KIND, EVIDENCE_MEDIA, EVIDENCE_NAME, unpack_evidence
 
 PROFILE = "profile-2026-08"
@@ -56,11 +55,9 @@ def tiny_evidence(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def minilm_evidence(tier: str, work: Path) -> dict[str, Any]:
     """Evidence for the real MiniLM with the adapter that ships with the factory."""
     spec = base_spec(str(packaged_folder(MINILM)), PROFILE, "auto", "simulator", work)
-    (manifest,) = [m for m in bundled_manifests() if m["profile"] == PROFILE and MINILM_FAMILY in m["family"]]
+    manifest = matching_manifest(run_stage("inspect", spec)["family"], PROFILE)
+    assert manifest is not None
     return evidence_of({**spec, "tier": tier, "adapter": manifest}, work)
-
-
-MINILM_FAMILY = "bert"
 
 
 def assert_same(done: Replayed) -> None:
