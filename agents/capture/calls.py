@@ -52,6 +52,27 @@ class Site:
     given: Packed
     returned: Packed
 
+    @property
+    def kind(self) -> Any:
+        """What decides the call's graph: the block, and of its arguments all but the values of tensors."""
+        return kind_of(self.module, self.given)
+
+
+def kind_of(module: nn.Module, given: Packed) -> Any:
+    """As `Site.kind`; unequal to everything where an argument cannot be compared."""
+    kind = (id(module), given.spec, tuple(map(_leaf_kind, given.leaves)))
+    try:
+        hash(kind)
+    except TypeError:
+        return (id(module), object())
+    return kind
+
+
+def _leaf_kind(leaf: Any) -> Any:
+    if isinstance(leaf, Tensor):
+        return (tuple(leaf.shape), leaf.stride(), leaf.dtype, leaf.device)
+    return (type(leaf), leaf)
+
 
 Forward = Callable[..., Any]
 
@@ -71,14 +92,22 @@ def forwards(modules: Sequence[nn.Module], make: Callable[[nn.Module, Forward], 
                 module.__dict__["forward"] = own
 
 
-def record_calls(modules: Sequence[nn.Module], run: Callable[[], Any]) -> list[Site]:
-    """Runs once and notes every call of the modules, in order."""
+def record_calls(modules: Sequence[nn.Module], run: Callable[[], Any], known: dict[Any, Packed]) -> list[Site]:
+    """Runs once and notes every call of the modules, in order.
+
+    What a call of a kind in `known` returns is known, so that its block is not run again; new kinds are added.
+    """
     sites: list[Site] = []
 
     def make(module: nn.Module, forward: Forward) -> Forward:
         def noted(*args: Any, **kwargs: Any) -> Any:
             given = pack((args, kwargs))
-            output = forward(*args, **kwargs)
+            kind = kind_of(module, given)
+            if kind in known:
+                output = known[kind].with_tensors([like(t) for t in known[kind].tensors])
+            else:
+                output = forward(*args, **kwargs)
+                known[kind] = pack(output)
             sites.append(Site(module, given, pack(output)))
             return output
 
@@ -139,6 +168,9 @@ _keep: list[Any] = []
 
 
 def _fake_call(site: int, tensors: list[Tensor]) -> list[Tensor]:
-    return [
-        torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=t.device) for t in _sites[site].returned.tensors
-    ]
+    return [like(t) for t in _sites[site].returned.tensors]
+
+
+def like(tensor: Tensor) -> Tensor:
+    """A new fake tensor of the same shape, strides, dtype and device."""
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)

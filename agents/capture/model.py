@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from .apply import place_patched
-from .calls import Body, Site, opaque_calls, record_calls
+from .calls import Body, Packed, Site, opaque_calls, record_calls
 from .case import DTYPES, Case
 from .device import pretend_device
 from .errors import CaptureRefused
-from .graphs import Exported, export, write_graph
+from .graphs import export, write_graph
 from .run import hidden_of
 from .stock import config_of, fake_stock, stock_tensors
-from .tape import Tape, key_of
+from .tape import Key, Tape, key_of
+from .written import meta_of
 
 VERSION = 1
 
@@ -41,10 +42,11 @@ def capture_patched(
 ) -> list[dict[str, Any]]:
     """The documents of the patched model, placed on a pretended device. Patches of drafted code run right here.
 
-    Raises CaptureRefused; patches raise errors of their own.
+    One placed model serves all cases. Raises CaptureRefused; patches raise errors of their own.
     """
-    device = pretend_device()
-    return [_Capture(config, patches, device, case).document() for case in cases]
+    device, (dtype,) = pretend_device(), {case.dtype for case in cases}
+    capture = _Capture(config, lambda model: place_patched(model, patches, device, DTYPES[dtype]))
+    return [capture.document(case) for case in cases]
 
 
 def capture_stock(config: dict[str, Any], cases: Sequence[Case]) -> list[dict[str, Any]]:
@@ -52,76 +54,88 @@ def capture_stock(config: dict[str, Any], cases: Sequence[Case]) -> list[dict[st
 
     Raises CaptureRefused.
     """
-    return [_Capture(config, None, torch.device("cpu"), case).document() for case in cases]
+    if any(case.dtype != "float32" for case in cases):
+        raise CaptureRefused("the stock model is captured in fp32")
+    capture = _Capture(config, lambda model: model)
+    return [capture.document(case) for case in cases]
 
 
 class _Capture:
-    """One capture: a fake model of its own, so that no case sees what another left behind."""
+    """The fake model with its tape, and what was exported of its blocks."""
 
-    def __init__(
-        self, config: dict[str, Any], patches: Sequence[Mapping[str, Any]] | None, device: torch.device, case: Case
-    ) -> None:
-        self._case = case
+    def __init__(self, config: dict[str, Any], placed: Callable[[nn.Module], Any]) -> None:
         self._mode = FakeTensorMode()
-        self._model = fake_stock(config_of(config), self._mode)
-        self._tape = Tape(stock_tensors(self._model))
-        self._constants: list[Tensor] = []
-        self._numbers: dict[Any, int] = {}
-        self._graphs: list[dict[str, Any]] = []
+        model = fake_stock(config_of(config), self._mode)
+        self._tape = Tape(stock_tensors(model))
         with self._mode, self._tape, torch.no_grad():
-            self._runner = self._placed(patches, device)
-            self._inputs = {name: torch.empty(case.batch, case.length, dtype=torch.int64) for name in case.inputs}
-            self._whole = Whole(self._model, self._runner)
-            self._modules = _blocks(self._model)
-            self._sites = record_calls(self._modules, lambda: self._whole(**self._inputs))
+            self._whole = Whole(model, placed(model))
+        self._modules = _blocks(model)
+        self._exported: dict[Any, Block] = {}
+        self._returned: dict[Any, Packed] = {}
 
-    def _placed(self, patches: Sequence[Mapping[str, Any]] | None, device: torch.device) -> Any:
-        if patches is not None:
-            return place_patched(self._model, patches, device, DTYPES[self._case.dtype])
-        if self._case.dtype != "float32":
-            raise CaptureRefused("the stock model is captured in fp32")
-        return self._model
-
-    def document(self) -> dict[str, Any]:
-        """The document: blocks first, then the skeleton that calls them, then the constants both read."""
+    def document(self, case: Case) -> dict[str, Any]:
+        """The document of one case: blocks first, then the skeleton that calls them, then the constants both read."""
         with self._mode, torch.no_grad():
-            calls = [self._call(site) for site in self._sites]
-            with opaque_calls(self._modules, self._sites):
-                skeleton = export(self._whole, (), dict(self._inputs))
+            with self._tape:
+                inputs = {name: torch.empty(case.batch, case.length, dtype=torch.int64) for name in case.inputs}
+                sites = record_calls(self._modules, lambda: self._whole(**inputs), self._returned)
+            parts = _Parts()
+            calls = [parts.call(self._block(site)) for site in sites]
+            with opaque_calls(self._modules, sites):
+                skeleton = export(self._whole, (), dict(inputs))
+        if len(skeleton.inputs) != len(inputs):
+            raise CaptureRefused("the exported model does not take the inputs of the case")
         written = write_graph(skeleton, calls.__getitem__)
-        numbers = [self._number(t) for t in skeleton.tensors]
+        numbers = [parts.number(t) for t in skeleton.tensors]
         return {
             "version": VERSION,
-            "case": {"batch": self._case.batch, "length": self._case.length, "dtype": self._case.dtype},
-            "inputs": self._named_inputs(skeleton),
-            "constants": self._tape.slice_for(self._constants),
-            "graphs": self._graphs,
+            "case": {"batch": case.batch, "length": case.length, "dtype": case.dtype},
+            "inputs": [{"name": name, "out": meta_of(tensor)} for name, tensor in inputs.items()],
+            "constants": self._tape.slice_for(parts.constants),
+            "graphs": parts.graphs,
             "skeleton": {"parameters": numbers, "nodes": written["nodes"]},
             "output": written["outputs"][0],
         }
 
-    def _named_inputs(self, skeleton: Exported) -> list[dict[str, Any]]:
-        if len(skeleton.inputs) != len(self._inputs):
-            raise CaptureRefused("the exported model does not take the inputs of the case")
-        return [{"name": n, "out": ["int64", [self._case.batch, self._case.length]]} for n in self._inputs]
+    def _block(self, site: Site) -> Block:
+        """The exported block of a site; calls of one kind are exported once."""
+        kind = site.kind
+        if kind not in self._exported:
+            exported = export(Body(site), tuple(site.given.tensors))
+            self._exported[kind] = Block(write_graph(exported), exported.tensors)
+        return self._exported[kind]
 
-    def _call(self, site: Site) -> dict[str, Any]:
-        """The graph and constants of one call; equal text is one graph."""
-        exported = export(Body(site), tuple(site.given.tensors))
-        graph = write_graph(exported)
-        text = json.dumps(graph, sort_keys=True)
-        known = [json.dumps(g, sort_keys=True) for g in self._graphs]
-        if text not in known:
-            self._graphs.append(graph)
-            known.append(text)
-        return {"call": known.index(text), "parameters": [self._number(t) for t in exported.tensors]}
 
-    def _number(self, tensor: Tensor) -> int:
-        """The number of a constant; the same memory is one constant."""
+class Block(NamedTuple):
+    """A written graph and the tensors of the model it reads, in order."""
+
+    graph: dict[str, Any]
+    tensors: list[Tensor]
+
+
+class _Parts:
+    """Graphs and constants of one document: equal text is one graph, the same memory one constant."""
+
+    def __init__(self) -> None:
+        self.graphs: list[dict[str, Any]] = []
+        self.constants: list[Tensor] = []
+        self._texts: dict[str, int] = {}
+        self._numbers: dict[Key, int] = {}
+
+    def call(self, block: Block) -> dict[str, Any]:
+        """How a call of the block stands in the skeleton."""
+        text = json.dumps(block.graph, sort_keys=True)
+        if text not in self._texts:
+            self._texts[text] = len(self.graphs)
+            self.graphs.append(block.graph)
+        return {"call": self._texts[text], "parameters": [self.number(t) for t in block.tensors]}
+
+    def number(self, tensor: Tensor) -> int:
+        """The number of a constant."""
         key = key_of(tensor)
         if key not in self._numbers:
-            self._numbers[key] = len(self._constants)
-            self._constants.append(tensor)
+            self._numbers[key] = len(self.constants)
+            self.constants.append(tensor)
         return self._numbers[key]
 
 

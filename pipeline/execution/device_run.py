@@ -1,10 +1,11 @@
 """The device child: runs one model on the device in block form and leaves outputs, fallbacks and any error behind.
 
 `python -m pipeline.execution.device_run SPEC.json OUT.json`. SPEC: `folder` (config and weights), `profile`, `device`,
-`patches` (list or null), `begun` (file to leave before anything that is judged runs), `batches` (safetensors, keys
-"N.input_ids" ...), `outputs` (safetensors to write, keys "N", fp32 [batch, length, width]). OUT: `error` ({type, frame,
-message} or null), `fallbacks`, `executed` (batches run), `blocks` (block calls that ended on the device), `seconds`. An
-exception of the model or device is a result, not a failure of this process.
+`patches` (list or null), `documents` (JSON file of a candidate's documents, replayed instead of applying patches) with
+`document_of` (which of them each batch runs), `begun` (file to leave before anything that is judged runs), `batches`
+(safetensors, keys "N.input_ids" ...), `outputs` (safetensors to write, keys "N", fp32 [batch, length, width]). OUT:
+`error` ({type, frame, message} or null), `fallbacks`, `executed` (batches run), `blocks` (block calls that ended on the
+device), `seconds`. An exception of the model or device is a result, not a failure of this process.
 """
 
 from __future__ import annotations
@@ -21,8 +22,11 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
+from adapters.runner import recompiling_is_limited
+from agents.capture.stock import stock_tensors
 from pipeline.execution.device import Device, open_device
 from pipeline.execution.models import load_weights
+from pipeline.verification.replay import Blocks, Constants, ModelReplay
 
 Batch = dict[str, torch.Tensor]
 
@@ -70,6 +74,25 @@ def run_batches(model: Any, batches: list[Batch]) -> Iterator[torch.Tensor]:
             yield model(**batch).last_hidden_state.cpu().float()
 
 
+class Replayed:
+    """A candidate on the device: each batch is run from its document, blocks compiled once for all of them."""
+
+    def __init__(self, model: Any, documents: list[dict[str, Any]], document_of: list[int]) -> None:
+        self._tensors = stock_tensors(model)
+        self._documents, self._document_of = documents, document_of
+        self.calls = 0
+
+    def run(self, batches: list[Batch]) -> Iterator[torch.Tensor]:
+        """The last hidden state of every batch on the host, fp32. `calls` counts block calls on the device."""
+        blocks, constants = Blocks(), Constants()
+        with recompiling_is_limited():
+            for batch, number in zip(batches, self._document_of, strict=True):
+                replay = ModelReplay(self._documents[number], self._tensors, blocks=blocks, constants=constants)
+                output = replay.run(batch, "spyre", compiled=True)
+                self.calls += replay.block_calls
+                yield output.float()
+
+
 def describe_error(error: BaseException) -> dict[str, str]:
     """Type, innermost frame and shortened message; an exception that only wraps another is unwrapped."""
     inner = getattr(error, "inner_exception", None) or error
@@ -82,13 +105,20 @@ def run(spec: dict[str, Any], device: Device) -> dict[str, Any]:
     """Run every batch; the first error ends the run and is part of the answer."""
     started = time.monotonic()
     outputs: dict[str, torch.Tensor] = {}
-    error, blocks = None, None
+    error: dict[str, str] | None = None
+    blocks: BlockCount | Replayed | None = None
     try:
         model = load_weights(Path(spec["folder"]))
         Path(spec["begun"]).touch()
-        place(model, spec["patches"])
-        blocks = BlockCount(model)
-        for number, output in enumerate(run_batches(model, read_batches(Path(spec["batches"])))):
+        batches = read_batches(Path(spec["batches"]))
+        if spec.get("documents"):
+            blocks = Replayed(model, json.loads(Path(spec["documents"]).read_text()), spec["document_of"])
+            found = blocks.run(batches)
+        else:
+            place(model, spec["patches"])
+            blocks = BlockCount(model)
+            found = run_batches(model, batches)
+        for number, output in enumerate(found):
             outputs[str(number)] = output.contiguous()
     except Exception as caught:  # noqa: BLE001 - the boundary: whatever the model or device raises is the result
         error = describe_error(caught)

@@ -1,24 +1,29 @@
 """Execution of one checkpoint: CPU reference here, device in a child of its own, measures and verdict by the gate.
 
 Runs in a stage child without the device (`TORCH_DEVICE_BACKEND_AUTOLOAD=0`): reference, controls and the patched CPU
-run come from this process, device outputs from `pipeline.execution.device_run`. Hidden seeds come with the SPEC of a
-candidate, drawn after its digest was stored; where nothing is stored first they are drawn here.
+run come from this process, device outputs from `pipeline.execution.device_run`. A candidate is run from documents that
+were captured elsewhere (`pipeline.execution.documents`); a released adapter is applied as it ships. Hidden seeds come
+with the SPEC of a candidate, drawn after its digest was stored; where nothing is stored first they are drawn here.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import load_file
 
+from agents.errors import CandidateRefused
 from agents.types import Failure, canonical
 from pipeline.diagnosis.classify import Raised, classify
 from pipeline.execution.children import call_device_child
 from pipeline.execution.device_run import write_batches
+from pipeline.execution.documents import Captured, capture_candidate, cpu_outputs, judge_set
 from pipeline.execution.release_parts import release_parts
 from pipeline.execution.subject import Subject
 from pipeline.execution.weights import Prepared, prepare
@@ -40,6 +45,7 @@ from pipeline.verification.measurements import (
 from pipeline.verification.parts import is_causal, reference_run
 from pipeline.verification.policy import current_policy
 from pipeline.verification.probes import RANKED, ProbeBatch, alone_batches, probe_batches, texts_missing
+from pipeline.verification.replay import DocumentRefused
 from pipeline.verification.seeds import HiddenSeeds, draw_hidden_seeds
 from pipeline.verification.verdict import Outcome
 from pipeline.work.environment import environment_of
@@ -75,10 +81,17 @@ def execute(subject: Subject) -> dict[str, Any]:
     if any(e.result is EquivalenceResult.NOT_EQUIVALENT for e in judged):
         measured = Measurements(Weights(subject.weights_word), equivalence=judged, depth=prepared.depth)
         return {**out, **conclude(subject, plan, prepared, measured), "seconds": elapsed(started)}
-    answer = run_on_device(subject, prepared, plan)
+    captured = None
+    if subject.candidate is not None:
+        try:
+            captured = capture_for(subject, prepared, plan)
+        except (CandidateRefused, DocumentRefused) as refusal:
+            return {**out, **refused_as_document(refusal), "seconds": elapsed(started)}
+        judged = (*judged, judge_set(captured, plan.batches[0], subject.patches or []))
+    answer = run_on_device(subject, prepared, plan, captured)
     if answer["error"] is not None:
         return {**out, **refused(answer["error"]), "seconds": elapsed(started)}
-    measured = measure(subject, inspection, prepared, plan, answer, judged)
+    measured = measure(subject, inspection, prepared, plan, answer, judged, captured)
     return {**out, **conclude(subject, plan, prepared, measured), "seconds": elapsed(started)}
 
 
@@ -128,8 +141,21 @@ def candidate_digest(subject: Subject) -> str:
     return STOCK_DIGEST
 
 
-def run_on_device(subject: Subject, prepared: Prepared, plan: Plan) -> dict[str, Any]:
-    """The device child's answer, with its outputs as tensors under "outputs"."""
+def capture_for(subject: Subject, prepared: Prepared, plan: Plan) -> Captured:
+    """The candidate as documents for every batch of the plan. Raises CandidateRefused or DocumentRefused."""
+    dtype, patches = dtype_that_runs(subject), subject.patches or []
+    return capture_candidate(
+        prepared.folder, prepared.model, patches, dtype, plan.batches, plan.seeds.seeds[0] % (1 << 31)
+    )
+
+
+def refused_as_document(refusal: Exception) -> dict[str, Any]:
+    """OUT of a candidate that cannot be captured or whose document breaks a rule: nothing of it has run here."""
+    return {"outcome": "failed", "reason": f"refused before it ran: {refusal}", "failures": [], "executed": False}
+
+
+def run_on_device(subject: Subject, prepared: Prepared, plan: Plan, captured: Captured | None) -> dict[str, Any]:
+    """The device child's answer, with its outputs as tensors under "outputs". Candidates are run from documents."""
     batches, outputs = subject.workdir / "batches.safetensors", subject.workdir / "outputs.safetensors"
     write_batches(batches, plan.batches)
     answer = call_device_child(
@@ -138,7 +164,8 @@ def run_on_device(subject: Subject, prepared: Prepared, plan: Plan) -> dict[str,
             "folder": str(prepared.folder),
             "profile": subject.profile,
             "device": subject.device,
-            "patches": subject.patches,
+            "patches": subject.patches if captured is None else None,
+            **documents_for_child(captured, plan, subject.workdir),
             "batches": str(batches),
             "outputs": str(outputs),
         },
@@ -146,6 +173,15 @@ def run_on_device(subject: Subject, prepared: Prepared, plan: Plan) -> dict[str,
     )
     tensors = load_file(outputs)
     return {**answer, "outputs": [tensors[str(i)] for i in range(answer["executed"])]}
+
+
+def documents_for_child(captured: Captured | None, plan: Plan, workdir: Path) -> dict[str, Any]:
+    """The SPEC keys of a candidate: its documents, and which of them is for which batch."""
+    if captured is None:
+        return {}
+    path = workdir / "documents.json"
+    path.write_text(json.dumps(captured.documents))
+    return {"documents": str(path), "document_of": [captured.number_for(b) for b in plan.batches]}
 
 
 def refused(error: dict[str, str]) -> dict[str, Any]:
@@ -163,6 +199,7 @@ def measure(
     plan: Plan,
     answer: dict[str, Any],
     judged: tuple[Equivalence, ...],
+    captured: Captured | None = None,
 ) -> Measurements:
     """Everything the gate needs, from the outputs of the device child and from CPU runs here."""
     pooling = inspection.chain.pooling[0]
@@ -179,13 +216,14 @@ def measure(
         [(next(outputs), reference_run(prepared.model, p.inputs), p.mask) for p in plan.ranked], pooling
     )
     if subject.tier == FULL and subject.patches is not None:
-        cases.extend(patched_cpu_cases(subject, prepared, plan, stocks, pooling))
+        on_cpu = patched_outputs(subject, prepared, plan, captured)
+        cases.extend(patched_cpu_cases(on_cpu, plan, stocks, pooling))
     return Measurements(
         weights=Weights(subject.weights_word),
         cases=tuple(cases),
         execution=ExecutionProof(answer["fallbacks"], (), answer["blocks"]),
         equivalence=judged,
-        patches=len(documents_of(subject)),
+        patches=len(documents_of(subject)) + (captured is not None),
         spearman=ranked.spearman if ranked else None,
         spearman_pairs=ranked.pairs if ranked else 0,
         needs_left_padding=is_causal(prepared.model),
@@ -193,6 +231,7 @@ def measure(
         dtype=dtype_that_runs(subject),
         family=str(getattr(prepared.model.config, "model_type", "")),
         without_text=texts_missing(prepared.tokenizer),
+        notes=captured.notes() if captured is not None else {},
     )
 
 
@@ -208,18 +247,25 @@ def conversion(profile: str) -> Conversion:
     return Conversion(torch.float16, load_profile(profile).h2d_rounding)
 
 
-def patched_cpu_cases(
-    subject: Subject, prepared: Prepared, plan: Plan, stocks: list[Any], pooling: str
-) -> Iterator[CaseMeasurement]:
-    """The patched model on the CPU in fp32 against the stock reference, on every probe; it is stock afterwards."""
+def patched_outputs(subject: Subject, prepared: Prepared, plan: Plan, captured: Captured | None) -> list[torch.Tensor]:
+    """The patched model on the CPU in fp32 on every probe: a candidate from its documents, an adapter as it ships."""
     import adapters
+
+    if captured is not None:
+        return cpu_outputs(captured, [probe.inputs for probe in plan.probes])
 
     patches = [p for p in subject.patches or [] if p["pattern"] != "P56"]
     with (
         adapters.adapt(prepared.model, patches=patches, device="cpu", dtype=torch.float32, compile=False),
         torch.no_grad(),
     ):
-        outputs = [prepared.model(**probe.inputs).last_hidden_state for probe in plan.probes]
+        return [prepared.model(**probe.inputs).last_hidden_state for probe in plan.probes]
+
+
+def patched_cpu_cases(
+    outputs: list[torch.Tensor], plan: Plan, stocks: list[Any], pooling: str
+) -> Iterator[CaseMeasurement]:
+    """The patched model's CPU outputs against the stock reference."""
     for probe, output, stock in zip(plan.probes, outputs, stocks, strict=True):
         yield compare.measure_case(probe, output, stock, pooling, Place.CPU)
 
@@ -263,7 +309,8 @@ def conclude(subject: Subject, plan: Plan, prepared: Prepared, measured: Measure
     if subject.candidate is not None:
         lengths = [n for probe in plan.probes for n in probe.lengths]
         parts = release_parts(prepared.model, subject.patches or [], lengths)
-        kept = {**kept, "complete": verdict.outcome is Outcome.PASSED, "manifest": parts}
+        complete = verdict.outcome is Outcome.PASSED and parts is not None
+        kept = {**kept, "complete": complete, "capture": measured.notes, **({"manifest": parts} if parts else {})}
     return {
         "outcome": str(verdict.outcome),
         "reason": verdict.sentence,

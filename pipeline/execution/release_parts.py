@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from agents.capture.apply import CODE
 from pipeline.diagnosis.patterns import STICK
 
 
-def release_parts(model: Any, patches: list[dict[str, Any]], lengths: list[int]) -> dict[str, Any]:
+def release_parts(model: Any, patches: list[dict[str, Any]], lengths: list[int]) -> dict[str, Any] | None:
     """Parts of the manifest, from the stock model the patches were verified on and the lengths that were run.
 
-    The digests bind the manifest to the code of the patches and to the source they replace.
+    The digests bind the manifest to the code of the patches and to the source they replace. None for drafted code: the
+    library of patches does not run it, so it cannot be released as it is.
     """
+    if any(p["pattern"] == CODE for p in patches):
+        return None
     from adapters.describe import describe
     from adapters.releases.manifest import record_digests
 

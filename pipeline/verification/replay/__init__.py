@@ -14,13 +14,14 @@ check_binding(config, patches, document, run, seed)     the code, run in the san
 from pipeline.verification.replay.binding import check_binding
 from pipeline.verification.replay.errors import DocumentRefused
 from pipeline.verification.replay.lint import check_code
-from pipeline.verification.replay.model import Blocks, ModelReplay
+from pipeline.verification.replay.model import Blocks, Constants, ModelReplay
 from pipeline.verification.replay.precision import Precision
 from pipeline.verification.replay.structure import left_out, reachable, same_structure
 from pipeline.verification.replay.validate import Facts, check_case, document_digest, examine, validate_model
 
 __all__ = [
     "Blocks",
+    "Constants",
     "DocumentRefused",
     "Facts",
     "ModelReplay",

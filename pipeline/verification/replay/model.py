@@ -31,11 +31,28 @@ class Blocks:
         return self._compiled[text]
 
 
+class Constants:
+    """Recomputed constants by their text, precision and device: documents of several cases mostly share them."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, Precision, str], list[Tensor]] = {}
+
+    def __call__(
+        self, document: Mapping[str, Any], tensors: Mapping[str, Tensor], precision: Precision, device: torch.device
+    ) -> list[Tensor]:
+        """The constants of a document; `tensors` must be the same in every call."""
+        key = (json.dumps(document["constants"], sort_keys=True), precision, str(device))
+        if key not in self._made:
+            self._made[key] = recompute(document, tensors, precision, device)
+        return self._made[key]
+
+
 class ModelReplay:
     """One validated document with the stock model's tensors. Everything runs under no_grad.
 
-    `tensors` are the stock model's by name, on the CPU; they are neither changed nor kept on the device. `blocks` may
-    be shared by several replays. Raises DocumentRefused if recomputing the constants changed a stock tensor.
+    `tensors` are the stock model's by name, on the CPU; they are neither changed nor kept on the device. `blocks` and
+    `constants` may be shared by several replays of one model. Raises DocumentRefused if recomputing the constants
+    changed a stock tensor.
     """
 
     def __init__(
@@ -44,11 +61,13 @@ class ModelReplay:
         tensors: Mapping[str, Tensor],
         precision: Precision = Precision.AS_IS,
         blocks: Blocks | None = None,
+        constants: Constants | None = None,
     ) -> None:
         self.document = document
         self.block_calls = 0
         self._tensors, self._precision = tensors, precision
         self._blocks = blocks if blocks is not None else Blocks()
+        self._made = constants if constants is not None else Constants()
         self._constants: dict[str, list[Tensor]] = {}
 
     def run(self, inputs: Mapping[str, Tensor], device: str = "cpu", compiled: bool = False) -> Tensor:
@@ -88,7 +107,8 @@ class ModelReplay:
     def constants(self, device: str = "cpu") -> list[Tensor]:
         """The document's constants, recomputed from the stock tensors on first use for each device."""
         if device not in self._constants:
-            self._constants[device] = recompute(self.document, self._tensors, self._precision, torch.device(device))
+            place = torch.device(device)
+            self._constants[device] = self._made(self.document, self._tensors, self._precision, place)
         return self._constants[device]
 
     def _input(self, entry: Mapping[str, Any], inputs: Mapping[str, Tensor]) -> Tensor:

@@ -1,0 +1,190 @@
+"""A candidate as documents: captured where its code may run, validated here, compared with stock, bound to its code.
+
+Everything the verdict rests on runs from these documents. Drafted code is captured in the sandbox; library patches
+are too where there is one, else in a child of ours, and the evidence says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from agents.capture.apply import CODE
+from agents.capture.case import Case, cases_of
+from agents.capture.model import capture_stock
+from agents.capture.stock import stock_tensors
+from agents.errors import SandboxUnavailable
+from agents.sandbox.capture_model import capture_model_in_sandbox, run_model_in_sandbox
+from pipeline.errors import EnvironmentProblem
+from pipeline.execution.capture_child import capture_in_child
+from pipeline.verification.measurements import Equivalence, EquivalenceResult
+from pipeline.verification.policy import current_policy
+from pipeline.verification.replay import (
+    Constants,
+    DocumentRefused,
+    Facts,
+    ModelReplay,
+    Precision,
+    check_binding,
+    check_case,
+    check_code,
+    examine,
+    left_out,
+    same_structure,
+)
+from pipeline.verification.replay.binding import same_bits
+
+Batch = Mapping[str, Tensor]
+SANDBOX, CHILD = "sandbox", "trusted child (no sandbox here; library patches only)"
+
+
+@dataclass(frozen=True)
+class Captured:
+    """The validated documents of a candidate, one per case, and of stock for the first; `where` it was captured."""
+
+    cases: list[Case]
+    documents: list[dict[str, Any]]
+    facts: list[Facts]
+    stock: dict[str, Any]
+    tensors: dict[str, Tensor]
+    where: str
+    bound: str
+
+    def document_for(self, batch: Batch) -> dict[str, Any]:
+        """The document of the batch's case."""
+        return self.documents[self.number_for(batch)]
+
+    def number_for(self, batch: Batch) -> int:
+        """The number of the batch's case."""
+        (case,) = cases_of([dict(batch)], self.cases[0].dtype)
+        return self.cases.index(case)
+
+    def notes(self) -> dict[str, Any]:
+        """What evidence says about the documents."""
+        entries = [
+            {"batch": c.batch, "length": c.length, "dtype": c.dtype, **f.to_dict()}
+            for c, f in zip(self.cases, self.facts, strict=True)
+        ]
+        return {"captured_in": self.where, "bound_by": self.bound, "documents": entries}
+
+
+def capture_candidate(
+    folder: Path, model: Any, patches: Sequence[Mapping[str, Any]], dtype: str, batches: Sequence[Batch], seed: int
+) -> Captured:
+    """Captures the patched model for every case of the batches, and proves what can be proved before it runs.
+
+    In this order: lint of code, capture, validation, one structure, no weight left out, code bound to document.
+    `seed` is for the binding of code. Raises CandidateRefused or DocumentRefused with the reason, EnvironmentProblem
+    for drafted code without a sandbox.
+    """
+    plain = [{"pattern": p["pattern"], "parameters": p["parameters"]} for p in patches]
+    sources = [p["parameters"]["source"] for p in plain if p["pattern"] == CODE]
+    for source in sources:
+        check_code(source)
+    config = json.loads((folder / "config.json").read_text())
+    cases = cases_of([dict(b) for b in batches], dtype)
+    documents, where = _captured(config, plain, cases, is_code=bool(sources))
+    tensors = stock_tensors(model)
+    facts = [_examined(d, c, tensors) for d, c in zip(documents, cases, strict=True)]
+    same_structure(documents)
+    (stock,) = capture_stock(config, [Case(cases[0].batch, cases[0].length, "float32", cases[0].inputs)])
+    examine(stock, tensors, placed=False)
+    if missing := left_out(stock, documents[0]):
+        raise DocumentRefused(f"the patched model leaves out {len(missing)} weights, such as {min(missing)!r}")
+    captured = Captured(cases, documents, facts, stock, tensors, where, "")
+    bound = _bind(captured, config, model, plain, batches[0], seed if sources else None)
+    return Captured(cases, documents, facts, stock, tensors, where, bound)
+
+
+def _captured(
+    config: dict[str, Any], patches: list[dict[str, Any]], cases: list[Case], *, is_code: bool
+) -> tuple[list[dict[str, Any]], str]:
+    try:
+        return capture_model_in_sandbox(config, patches, cases), SANDBOX
+    except SandboxUnavailable as problem:
+        if is_code:
+            raise EnvironmentProblem(f"drafted code is verified in the sandbox only: {problem}") from problem
+    return capture_in_child(config, patches, cases), CHILD
+
+
+def _examined(document: dict[str, Any], case: Case, tensors: Mapping[str, Tensor]) -> Facts:
+    facts = examine(document, tensors)
+    check_case(document, case.batch, case.length, case.dtype)
+    if [entry["name"] for entry in document["inputs"]] != list(case.inputs):
+        raise DocumentRefused("the document does not take the inputs of the case")
+    return facts
+
+
+def _bind(
+    captured: Captured,
+    config: dict[str, Any],
+    model: Any,
+    patches: list[dict[str, Any]],
+    batch: Batch,
+    seed: int | None,
+) -> str:
+    """Code is run in the sandbox on drawn weights; library patches are applied here, as users apply them."""
+    if seed is not None:
+        check_binding(config, patches, captured.documents[0], run_model_in_sandbox, seed)
+        return "patched code run in the sandbox on drawn weights and inputs, bit for bit"
+    import adapters
+
+    dtype = captured.cases[0].dtype
+    with (
+        adapters.adapt(model, patches=patches, device="cpu", dtype=getattr(torch, dtype), compile=False),
+        torch.no_grad(),
+    ):
+        expected = model(**batch).last_hidden_state
+    if not same_bits(ModelReplay(captured.document_for(batch), captured.tensors).run(batch), expected):
+        raise DocumentRefused("the patches, applied as users apply them, do something else than the document")
+    return "patches applied on the CPU as users apply them, bit for bit"
+
+
+def cpu_outputs(captured: Captured, batches: Sequence[Batch]) -> list[Tensor]:
+    """The candidate on the CPU in fp32, from its documents: [batch, length, width] each."""
+    shared = Constants()
+    return [
+        ModelReplay(captured.document_for(b), captured.tensors, Precision.FP32, constants=shared).run(b)
+        for b in batches
+    ]
+
+
+def judge_set(captured: Captured, batch: Batch, patches: Sequence[Mapping[str, Any]]) -> Equivalence:
+    """Whether the whole set is stock's mathematics: both documents in fp64 on one batch of the first case.
+
+    Bounded patches may add up to their bounds; the cast (P56) has no part in it, fp64 takes it away.
+    """
+    difference = difference_in_fp64(captured, batch)
+    bounds = [p.get("bound") or 0.0 for p in patches if p.get("exactness") == "bounded" and p["pattern"] != "P56"]
+    limit = current_policy().mathematics["set_relative"]
+    claimed = sum(bounds) if bounds else None
+    exact = difference <= limit
+    within = claimed is not None and difference <= claimed
+    result = EquivalenceResult.EXACT if exact else EquivalenceResult.BOUNDED if within else None
+    return Equivalence(
+        patch="the whole set",
+        claim="bounded" if bounds else "exact",
+        result=result or EquivalenceResult.NOT_EQUIVALENT,
+        method="patched and stock document replayed in fp64",
+        points=int(batch["attention_mask"].sum()),
+        bound=difference,
+        claimed_bound=claimed,
+        input_that_shows_it="" if result else "the first hidden batch",
+        detail=f"the documents differ by {difference:.2g} of the largest value in fp64",
+    )
+
+
+def difference_in_fp64(captured: Captured, batch: Batch) -> float:
+    """The largest difference of patched and stock document in fp64 over real tokens, relative to stock's largest
+    value. `batch` is of the first case."""
+    outputs = [
+        ModelReplay(d, captured.tensors, Precision.FP64).run(batch) for d in (captured.stock, captured.documents[0])
+    ]
+    stock, patched = (o[batch["attention_mask"].bool()] for o in outputs)
+    return float((patched - stock).abs().max() / stock.abs().max())
