@@ -19,7 +19,7 @@ from pipeline.catalogue.starter import load_starter
 from pipeline.errors import FactoryError
 from pipeline.verification.measurements import ControlResult
 
-SEED, LAYERS, VOCABULARY = 20261130, 4, 3_000
+SEED, LAYERS, VOCABULARY, LARGEST = 20261130, 4, 3_000, 1_200_000_000
 REAL = "real MiniLM-L6"
 REAL_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 
@@ -65,11 +65,26 @@ def measure_family(family: str, entry: CatalogueEntry) -> Row:
 
     started = time.monotonic()
     try:
-        made = synthesise(cut_vocabulary(entry.config or {}), layers=LAYERS)
+        config = cut_vocabulary(entry.config or {})
+        require_small(config)
+        made = synthesise(config, layers=LAYERS)
         row = _judged(family, entry.model_id, made.model, None, made.report.depth, "synthetic")
-    except (FactoryError, ValueError, RuntimeError) as error:
+    except (FactoryError, ValueError, RuntimeError, TypeError, AttributeError) as error:
         row = Row(family, entry.model_id, "", "unknown", f"{type(error).__name__}: {str(error)[:200]}")
     return Row(**{**row.__dict__, "seconds": round(time.monotonic() - started, 1)})
+
+
+def require_small(config: dict[str, Any]) -> None:
+    """Raises ValueError for a model that even cut does not fit: a text model nested in another cannot be cut."""
+    import torch
+
+    from pipeline.weights.synthetic.build import build_stock, load_config, truncated_config
+
+    with torch.device("meta"):
+        model = build_stock(truncated_config(load_config(config), LAYERS).config)
+    count = sum(p.numel() for p in model.parameters())
+    if count > LARGEST:
+        raise ValueError(f"{count / 1e6:.0f} M parameters after the cut, more than are measured here")
 
 
 def measure_real() -> Row:
