@@ -58,18 +58,20 @@ def measure_case(
 ) -> CaseMeasurement:
     """Everything measured on one output, (batch, length, width) on the CPU, against the stock runs of its batch.
 
+    Token cosines are over the tokens that the pooling uses; norms, error ratio and finiteness over all real ones.
     `alone` are the outputs of `alone_batches(probe)`, from the same place. The error ratio is for the device only. An
     output that is empty or of another shape is a case whose `problem` says so: it fails, it never ends the run.
     """
     problem = _shape_problem(output, stock.reference)
     if problem:
-        return CaseMeasurement(**_about(probe, place, stock), **_UNMEASURED, problem=problem)
+        return CaseMeasurement(**_about(probe, place, stock, pooling), **_UNMEASURED, problem=problem)
     output, mask = output.float(), probe.mask
+    used = measures.pooled_tokens(mask, pooling)
     norms = measures.norm_range(output, stock.reference, mask)
     vectors = [measures.pool(x, mask, pooling) for x in (output, stock.reference)]
     return CaseMeasurement(
-        **_about(probe, place, stock),
-        lowest_token_cosine=measures.lowest_token_cosine(output, stock.reference, mask),
+        **_about(probe, place, stock, pooling),
+        lowest_token_cosine=measures.lowest_token_cosine(output, stock.reference, used),
         norm_low=norms.low,
         norm_high=norms.high,
         pooled_cosine=measures.lowest_cosine(*vectors),
@@ -95,8 +97,9 @@ def _shape_problem(output: Tensor, reference: Tensor) -> str:
     return ""
 
 
-def _about(probe: ProbeBatch, place: Place, stock: StockRuns) -> dict[str, Any]:
+def _about(probe: ProbeBatch, place: Place, stock: StockRuns, pooling: str) -> dict[str, Any]:
     """What is known of a case before its output is looked at."""
+    used = measures.pooled_tokens(probe.mask, pooling)
     return {
         "name": f"{probe.name}-{place}",
         "draw": probe.draw,
@@ -104,7 +107,7 @@ def _about(probe: ProbeBatch, place: Place, stock: StockRuns) -> dict[str, Any]:
         "place": place,
         "texts": len(probe.lengths),
         "tokens": int(probe.mask.sum()),
-        "ideal_token_cosine": measures.lowest_token_cosine(stock.ideal, stock.reference, probe.mask),
+        "ideal_token_cosine": measures.lowest_token_cosine(stock.ideal, stock.reference, used),
         "controls": stock.controls,
         "yardstick": stock.yardstick,
         "scripts": probe.scripts,

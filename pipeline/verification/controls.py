@@ -317,7 +317,7 @@ def _run_one(name: str, make: Callable[[Subject], Tensor], s: Subject, pooling: 
         return ControlResult(name, False, detail=str(reason))
     except (RuntimeError, ValueError, TypeError, IndexError) as error:  # not shown to be caught: the case is void
         return ControlResult(name, False, detail=f"{type(error).__name__}: {error}"[:300], broken=True)
-    cosine = measures.lowest_token_cosine(out, s.reference, s.mask)
+    cosine = measures.lowest_token_cosine(out, s.reference, measures.pooled_tokens(s.mask, pooling))
     return as_control(name, cosine, _centred(out, s, pooling))
 
 

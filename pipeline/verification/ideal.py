@@ -185,10 +185,14 @@ class Yardstick(NamedTuple):
 
 
 def yardstick_run(model: nn.Module, batch: Batch, conversion: Conversion = FP32_NEAREST) -> Yardstick:
-    """The ideal DL16 run; where that is not finite (weights beyond fp16), the stock model in bf16 on the CPU."""
-    found = ideal_run(model, batch, conversion)
-    if bool(found[batch["attention_mask"].bool()].isfinite().all()):
-        return Yardstick(found, DL16)
+    """The ideal DL16 run; where that or a weight on its way to it is not finite, the stock model in bf16 on the CPU.
+
+    A weight beyond the host dtype would saturate on the device: such a run is no yardstick for anything.
+    """
+    if all(bool(p.to(conversion.dtype).isfinite().all()) for p in model.parameters()):
+        found = ideal_run(model, batch, conversion)
+        if bool(found[batch["attention_mask"].bool()].isfinite().all()):
+            return Yardstick(found, DL16)
     return Yardstick(bf16_run(model, batch), BF16)
 
 

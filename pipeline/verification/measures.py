@@ -77,14 +77,12 @@ def pool_mean(tokens: Tensor, mask: Tensor) -> Tensor:
 
 def pool_cls(tokens: Tensor, mask: Tensor) -> Tensor:
     """First unmasked token (P81); with padding on the left that is not column 0."""
-    first = mask.long().argmax(1)
-    return tokens.double()[torch.arange(len(tokens)), first]
+    return tokens.double()[torch.arange(len(tokens)), first_token(mask)]
 
 
 def pool_last(tokens: Tensor, mask: Tensor) -> Tensor:
     """Last unmasked token (P82)."""
-    last = mask.shape[1] - 1 - mask.long().flip(1).argmax(1)
-    return tokens.double()[torch.arange(len(tokens)), last]
+    return tokens.double()[torch.arange(len(tokens)), last_token(mask)]
 
 
 def pool_max(tokens: Tensor, mask: Tensor) -> Tensor:
@@ -114,6 +112,27 @@ WRONG_POOLING = {
     "max": "mean",
     "weightedmean": "cls",
 }
+
+
+def pooled_tokens(mask: Tensor, pooling: str) -> Tensor:
+    """The tokens that a pooling uses, (batch, length), non-zero where used: one per text, or all real ones."""
+    single = _SINGLE.get(pooling)
+    if single is None:
+        return mask
+    return torch.zeros_like(mask).scatter_(1, single(mask).unsqueeze(1), 1)
+
+
+def first_token(mask: Tensor) -> Tensor:
+    """Column of the first unmasked token of each text."""
+    return mask.long().argmax(1)
+
+
+def last_token(mask: Tensor) -> Tensor:
+    """Column of the last unmasked token of each text."""
+    return mask.shape[1] - 1 - mask.long().flip(1).argmax(1)
+
+
+_SINGLE: dict[str, Callable[[Tensor], Tensor]] = {"cls": first_token, "last": last_token, "lasttoken": last_token}
 
 
 def pool(tokens: Tensor, mask: Tensor, pooling: str) -> Tensor:

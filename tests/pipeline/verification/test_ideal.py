@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -9,7 +10,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.verification.ideal import DL16_MAX, DL16_MIN, Conversion, IdealDL16, ideal_run, round_dl16
+from pipeline.verification.ideal import (
+    DL16_MAX,
+    DL16_MIN,
+    Conversion,
+    IdealDL16,
+    ideal_run,
+    round_dl16,
+    yardstick_run,
+)
 from pipeline.verification.measures import lowest_token_cosine, relative_error
 from pipeline.verification.parts import reference_run
 from pipeline.verification.probes import ProbeBatch
@@ -134,8 +143,21 @@ def test_rotary_tables_are_made_in_fp32(tiny_llama: Any) -> None:
     assert lowest_token_cosine(ideal, reference, batch["attention_mask"]) > 1 - 1e-3
 
 
-def test_other_dtypes_are_refused(tiny_bert: Any, bert_probe: ProbeBatch) -> None:
-    import copy
+def test_a_model_beyond_fp16_is_measured_against_bf16(tiny_bert: Any, bert_probe: ProbeBatch) -> None:
+    """A weight of 1e5 is infinite in fp16, so no device that is fed from fp16 could be ideal: bf16 is the yardstick."""
+    half = Conversion(torch.float16)
+    assert yardstick_run(tiny_bert, bert_probe.inputs, half).name == "dl16"
+    big = copy.deepcopy(tiny_bert)
+    big.encoder.layer[0].attention.self.value.weight.data[0] = 1e5
+    reference = reference_run(big, bert_probe.inputs)
+    assert reference[bert_probe.mask.bool()].isfinite().all()
+    found = yardstick_run(big, bert_probe.inputs, half)
+    assert found.name == "bfloat16"
+    assert found.output.dtype == torch.float32
+    assert found.output[bert_probe.mask.bool()].isfinite().all()
+    assert next(big.parameters()).dtype == torch.float32, "the model is unchanged"
 
+
+def test_other_dtypes_are_refused(tiny_bert: Any, bert_probe: ProbeBatch) -> None:
     with pytest.raises(ValueError, match=r"fp32 parameters.*float16"):
         ideal_run(copy.deepcopy(tiny_bert).half(), bert_probe.inputs)

@@ -98,6 +98,17 @@ def test_poolings_are_what_they_say(reference: torch.Tensor) -> None:
     assert torch.allclose(measures.pool(reference, MASK, "weightedmean")[1], (tokens[0] + 2 * tokens[1]) / 3)
 
 
+@pytest.mark.parametrize("mask", [MASK, LEFT], ids=["right", "left"])
+def test_the_tokens_a_pooling_uses(mask: torch.Tensor) -> None:
+    first, last = (measures.pooled_tokens(mask, pooling) for pooling in ("cls", "lasttoken"))
+    assert measures.pooled_tokens(mask, "mean") is mask
+    assert first.sum(1).tolist() == last.sum(1).tolist() == [1, 1, 1]
+    assert (first <= mask).all()
+    assert (last <= mask).all()
+    assert first.argmax(1).tolist() == [int(row.nonzero()[0]) for row in mask]
+    assert last.argmax(1).tolist() == [int(row.nonzero()[-1]) for row in mask]
+
+
 def test_unknown_pooling_is_refused(reference: torch.Tensor) -> None:
     with pytest.raises(ValueError, match="unknown pooling 'median'"):
         measures.pool(reference, MASK, "median")

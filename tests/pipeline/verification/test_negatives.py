@@ -83,6 +83,17 @@ def test_a_text_that_changes_in_company_is_refused(
     assert judge(Measurements(Weights.SYNTHETIC, (bad,), PROOF), Tier.SWEEP).outcome is Outcome.FAILED
 
 
+@pytest.mark.parametrize(("pooling", "column", "seen"), [("mean", 1, True), ("cls", 1, False), ("cls", 0, True)])
+def test_token_cosines_are_over_the_tokens_that_the_pooling_uses(
+    bert_probe: ProbeBatch, bert_stock: StockRuns, pooling: str, column: int, seen: bool
+) -> None:
+    row = max(range(len(bert_probe.lengths)), key=bert_probe.lengths.__getitem__)
+    out = bert_stock.ideal.clone()
+    out[row, column] *= -1
+    case = measure_case(bert_probe, out, bert_stock, pooling, Place.DEVICE)
+    assert (case.lowest_token_cosine < 0) is seen
+
+
 NOT_COMPARABLE: dict[str, Wrong] = {
     "a token too few": lambda reference, mask: reference[:, :-1],
     "a text too few": lambda reference, mask: reference[:-1],
