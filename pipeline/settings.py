@@ -41,6 +41,8 @@ class Settings(BaseSettings):
     """The Hub is listed once in every such period; 0 means only when told to."""
     sweep_hours: float = Field(default=0.0, ge=0)
     """The newest catalogue is swept once in every such period; 0 means only when told to."""
+    lease_seconds: float = Field(default=60.0, ge=2)
+    """A worker that is lost is noticed within this; a lease is renewed four times within it."""
     test_mode: bool = False
     """True permits `fault`: for the tests of this program only."""
     fault: str | None = Field(default=None, pattern=r"^[a-z_]+:(kill|stop|fail)(:[0-9]+)?$")

@@ -35,20 +35,22 @@ def upgrade(as_json: Json = False) -> None:
 
 
 def check(as_json: Json = False) -> None:
-    """Say whether the database has this version's tables; exit code 1 if not."""
+    """Say whether the database has this version's tables and holds what it must; exit code 1 if not."""
     from pipeline.database import migrate
     from pipeline.database.facts import is_demo
     from pipeline.database.unit_of_work import reading
+    from pipeline.work.invariants import broken, violations
 
     with one_sentence():
         migrate.require_current()
         differs = migrate.differences()
         with reading() as session:
-            demo = is_demo(session)
-    report = {"revision": migrate.head_revision(), "differences": differs, "demo": demo}
+            demo, found = is_demo(session), violations(session)
+    report = {"revision": migrate.head_revision(), "differences": differs, "demo": demo, "invariants": found}
+    wrong = [*differs, *broken(found)]
     if as_json:
         print_json(report)
     else:
-        typer.echo("\n".join(differs) or f"The database is at {report['revision']} and matches.")
-    if differs:
+        typer.echo("\n".join(wrong) or f"The database is at {report['revision']}, matches, and holds what it must.")
+    if wrong:
         raise typer.Exit(1)

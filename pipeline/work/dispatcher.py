@@ -30,8 +30,8 @@ from pipeline.work.worker import has_free_disk
 MESSAGES_PER_SLOT = 2
 TURN_S = 0.2
 SWEEP_EVERY_S = 2.0
-RESEND_AFTER_S = 10.0
-"""A message not taken for this long while a slot is free is taken to be lost."""
+RESEND_AFTER_LEASES = 1 / 6
+"""A message not taken within this part of a lease while a slot is free is taken to be lost."""
 RESEND_ANYWAY_S = 300.0
 BROKER_ERRORS = (KombuError, OperationalError, OSError)
 
@@ -78,7 +78,8 @@ def recover(settings: Settings) -> int:
     with unit_of_work() as session:
         lost = flow.recover(session)
         busy = repository.count_by_state(session)[RunState.CLAIMED] >= settings.workers
-        unsent = repository.mark_unsent(session, RESEND_ANYWAY_S if busy else RESEND_AFTER_S)
+        lost_after_s = RESEND_ANYWAY_S if busy else RESEND_AFTER_LEASES * settings.lease_seconds
+        unsent = repository.mark_unsent(session, lost_after_s)
         close_finished(session)
         close_finished_requests(session)
     if lost.requeued or lost.crashed or unsent:

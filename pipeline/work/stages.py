@@ -16,8 +16,6 @@ from pipeline.settings import Settings
 from pipeline.weights.children_env import children_env
 from pipeline.work.models import StageName
 
-LEASE_S = 60.0
-"""A lease is renewed three times within this while its child runs."""
 HUB_VARIABLES = ("HF_ENDPOINT", "HF_TOKEN", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE")
 MODEL_VARIABLES = ("OPENAI_BASE_URL", "OPENAI_API_KEY")
 SETTINGS_PREFIX = "SPYRE_FACTORY_"

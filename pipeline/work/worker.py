@@ -33,11 +33,10 @@ from pipeline.work.repository import Lease
 from pipeline.work.results import StageResult, child_failed, cut, result_from_out
 from pipeline.work.shutdown import ShuttingDown
 from pipeline.work.specs import Job, job_of
-from pipeline.work.stages import LEASE_S, STAGES, stage_argv, stage_env
+from pipeline.work.stages import STAGES, stage_argv, stage_env
 
 STORE_PAUSES_S = (1.0, 5.0)
 TICK_S = 0.5
-RENEW_S = LEASE_S / 4
 ROOM_WAIT_S, ROOM_POLL_S = 10.0, 0.5
 """How long a slot without enough free memory waits for its turn before it lets the message go."""
 OUT_LIMIT_BYTES = 64 * 1024 * 1024
@@ -128,7 +127,7 @@ def _claim(hint: int, settings: Settings) -> Claimed | None:
     with unit_of_work() as session:
         if is_paused(session):
             return None
-        lease = repository.claim_hinted(session, hint, owner_name(), LEASE_S)
+        lease = repository.claim_hinted(session, hint, owner_name(), settings.lease_seconds)
         if lease is None:
             return None
         cached = flow.cached_capability(session, lease.run_id)
@@ -190,7 +189,7 @@ def _run_in(workdir: Path, lease: Lease, job: Job, settings: Settings) -> tuple[
         env=stage_env(settings, stage, workdir, job.environment),
         cwd=workdir,
         network=stage.trusted,
-        tick=Heartbeat(lease),
+        tick=Heartbeat(lease, settings.lease_seconds),
         tick_s=TICK_S,
     )
     return child, out
@@ -202,23 +201,23 @@ class Heartbeat:
     A database that is away is waited for as long as the lease holds; the child goes on meanwhile.
     """
 
-    def __init__(self, lease: Lease) -> None:
-        self._lease = lease
+    def __init__(self, lease: Lease, ttl_s: float) -> None:
+        self._lease, self._ttl_s = lease, ttl_s
         self._renewed = self._tried = time.monotonic()
 
     def __call__(self) -> None:
         """Raise `LeaseLost`, `ShuttingDown`, or `DatabaseUnavailable` once the lease must have run out."""
         shutdown.raise_if_announced()
         now = time.monotonic()
-        if now - self._tried < RENEW_S:
+        if now - self._tried < self._ttl_s / 4:
             return
         self._tried = now
         try:
             with unit_of_work() as session:
-                repository.renew(session, self._lease, LEASE_S)
+                repository.renew(session, self._lease, self._ttl_s)
             self._renewed = now
         except DatabaseUnavailable:
-            if now - self._renewed > LEASE_S:
+            if now - self._renewed > self._ttl_s:
                 raise
 
 

@@ -1,7 +1,8 @@
 """A stage's child without a model: answers by the model's name, in milliseconds. Run as `fake_child.py STAGE SPEC OUT`.
 
-`crash` in the name ends it by a signal at capture, `hang` makes it sleep, `stock` passes without a patch, anything else
-fails until it gets an adapter or a candidate. Every call leaves a line in `<data dir>/calls.log`.
+`crash` in the name ends it by a signal at capture, `hang` makes it sleep there, `pause-STAGE` for a while in that
+stage, `stock` passes without a patch, anything else fails until it gets an adapter or a candidate. Every call leaves a
+line in `<data dir>/calls.log`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from pathlib import Path
 def canonical(value: object) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
+
+PAUSE_S = 5.0
+"""Longer than the lease of the fault tests."""
 
 FAILURE = {
     "kind": "unsupported_op",
@@ -123,6 +127,8 @@ def answer(stage: str, spec_path: Path, out_path: Path) -> None:
     spec = json.loads(spec_path.read_text())
     with (Path(spec["data_dir"]) / "calls.log").open("a") as log:
         log.write(f"{stage} {spec['model']} {os.getpid()}\n")
+    if f"pause-{stage}" in spec["model"]:
+        time.sleep(PAUSE_S)
     out_path.write_text(json.dumps(STAGES[stage](spec)))
 
 

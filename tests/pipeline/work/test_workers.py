@@ -127,7 +127,7 @@ def test_messages_lost_by_the_broker_are_sent_again(
     for message in (broker_folder(installation) / "messages").iterdir():
         message.unlink()
     assert dispatcher.dispatch(installation) == 0, "both are thought to be under way"
-    monkeypatch.setattr(dispatcher, "RESEND_AFTER_S", -1.0)
+    monkeypatch.setattr(dispatcher, "RESEND_AFTER_LEASES", -1.0)
     assert dispatcher.recover(installation) == 2
     assert dispatcher.dispatch(installation) == 2
     with unit_of_work() as session:
@@ -292,7 +292,8 @@ def test_cancelling_ends_the_child_of_a_run(
     from pipeline.work import control, worker
 
     sweep_id = sweep_of("a/hang-one")
-    monkeypatch.setattr(worker, "RENEW_S", 0.0)
+    monkeypatch.setenv("SPYRE_FACTORY_LEASE_SECONDS", "2")
+    get_settings.cache_clear()
     assert worker.work_on(1), "inspect"
     at_work = threading.Thread(target=worker.work_on, args=(2,))
     at_work.start()
@@ -320,12 +321,12 @@ def test_a_database_that_is_away_costs_no_child_while_the_lease_holds(
     with unit_of_work() as session:
         lease = repository.claim_next(session, "w", 60)
     assert lease is not None
-    monkeypatch.setattr(worker, "RENEW_S", 0.0)
     monkeypatch.setattr(repository, "renew", away)
-    beat = worker.Heartbeat(lease)
+    worker.Heartbeat(lease, 60.0)()
+    beat = worker.Heartbeat(lease, 0.05)
+    time.sleep(0.03)
     beat()
-    monkeypatch.setattr(worker, "LEASE_S", 0.0)
-    time.sleep(0.01)
+    time.sleep(0.05)
     with pytest.raises(DatabaseUnavailable):
         beat()
 

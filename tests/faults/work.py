@@ -1,0 +1,68 @@
+"""Work that goes on while a fault strikes, and what must be true of it afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pipeline.database.errors import DatabaseUnavailable
+from pipeline.database.unit_of_work import reading, unit_of_work
+from pipeline.sweeps import repository as sweeps
+from pipeline.sweeps.schemas import SweepOptions
+from pipeline.sweeps.service import close_finished, start_sweep, sweep_report
+from pipeline.work.invariants import broken, violations
+from pipeline.work.models import Run
+
+from ..pipeline.conftest import listed, wait_until
+
+PROFILE = "profile-2026-08"
+END_S = 90.0
+
+
+class Work:
+    """One sweep over models of these names (`tests/pipeline/work/fake_child.py` says what becomes of them)."""
+
+    def __init__(self, *names: str) -> None:
+        entries = [listed(name, rank) for rank, name in enumerate(names, start=1)]
+        with unit_of_work() as session:
+            self.sweep = start_sweep(session, f"test {names[0]}", entries, SweepOptions(PROFILE)).id
+
+    def runs(self) -> list[Run]:
+        """Its runs as they are now."""
+        with reading() as session:
+            return [run for run, _ in sweeps.sweep_runs(session, self.sweep)]
+
+    def is_at(self, stage: str, state: str = "claimed") -> bool:
+        """True if a run of this stage is in this state."""
+        return any((run.stage, run.state) == (stage, state) for run in self.runs())
+
+    def has_ended(self) -> bool:
+        """True once nothing of it is left to do."""
+        try:
+            with reading() as session:
+                return sweeps.count_unfinished_runs(session, self.sweep) == 0
+        except DatabaseUnavailable:
+            return False
+
+    def outcomes(self) -> dict[str, str]:
+        """Model to outcome."""
+        with reading() as session:
+            return {row["model"]: row["outcome"] for row in sweep_report(session, self.sweep)["models"]}
+
+    def wait(self, seconds: float = END_S) -> None:
+        """Wait for its end."""
+        wait_until(self.has_ended, seconds)
+
+    def ends_well(self, *, passed: str = "stock") -> None:
+        """Wait for its end; the invariants hold, and models with `passed` in their name pass."""
+        self.wait()
+        with unit_of_work() as session:
+            close_finished(session)
+        with reading() as session:
+            assert broken(violations(session, at_rest=True)) == []
+        wrong = {name: outcome for name, outcome in self.outcomes().items() if passed in name and outcome != "passed"}
+        assert wrong == {}
+
+
+def until(claim: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Wait until a claim holds."""
+    wait_until(claim, seconds)
