@@ -81,16 +81,18 @@ class Runner:
 def kill_pool(runner: Runner, number: int) -> None:
     """SIGKILL to the pool processes of a worker; Celery makes new ones."""
     for process in below(runner.workers[number]):
-        if "celery" in " ".join(process.cmdline()):
-            process.kill()
+        with suppressed():
+            if "celery" in " ".join(process.cmdline()):
+                process.kill()
 
 
 def kill_children(runner: Runner, number: int) -> None:
     """SIGKILL to whatever stage a worker runs; such a stage counts as crashed, so the last model is spared."""
     for process in below(runner.workers[number]):
-        line = process.cmdline()
-        if str(FAKE_CHILD) in line and "stock" not in spec_of(line):
-            process.kill()
+        with suppressed():
+            line = process.cmdline()
+            if str(FAKE_CHILD) in line and "stock" not in spec_of(line):
+                process.kill()
 
 
 def spec_of(line: list[str]) -> str:
