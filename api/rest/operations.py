@@ -18,6 +18,8 @@ from api.security.identity import Reader
 from pipeline.database.migrate import require_current
 from pipeline.database.unit_of_work import reading
 from pipeline.errors import FactoryError
+from pipeline.work.chores import last_failure
+from pipeline.work.control import is_paused
 from pipeline.work.repository import count_by_state, oldest_claimable_age_s
 
 router = APIRouter(tags=["operations"])
@@ -35,7 +37,9 @@ def readyz() -> dict[str, Any]:
     require_current()
     with reading() as session:
         age_s, runs = oldest_claimable_age_s(session), count_by_state(session)
-    return {"status": "ok", "oldest_claimable_age_s": age_s, "runs": runs}
+        paused, chore = is_paused(session), last_failure(session)
+    told = {"paused": paused, "failed_chore": f"{chore.name}: {chore.reason}" if chore else None}
+    return {"status": "ok", "oldest_claimable_age_s": age_s, "runs": runs, **told}
 
 
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, NamedTuple
 
+import structlog
 from fastapi import APIRouter, Header, Path, Request, Response
 from sqlalchemy.orm import Session
 
@@ -27,6 +28,7 @@ from pipeline.work.environment import shipped_profiles
 
 router = APIRouter(prefix=PREFIX, tags=["requests"])
 ROUTE = "POST /api/v1/requests"
+log = structlog.get_logger("api")
 MAX_NUMBER = 2**63 - 1
 IdempotencyKey = Annotated[str | None, Header(min_length=1, max_length=120, pattern=r"^[\x21-\x7e]+$")]
 LastEventId = Annotated[int, Header(ge=0, le=MAX_NUMBER, description="The id of the last event that was seen.")]
@@ -72,6 +74,7 @@ def make_request(caller: Caller, body: NewRequest, key: str | None, route: str =
         who = principal_of(session, caller) if caller.is_known else None
         asked: dict[str, Any] = {"note": body.note, "revision": body.revision, "callback_url": body.callback_url}
         made = create_request(session, model, profile, principal=who, releases=settings.releases, found=found, **asked)
+        log.info("request.asked", request=made.request.id, model=model, created=made.created)
         answer = _answer(session, made.request.id)
         if row is not None:
             idempotency.answered(row, *answer)

@@ -397,3 +397,5 @@ class Readiness(BaseModel):
     status: Literal["ok"]
     oldest_claimable_age_s: float | None
     runs: dict[str, int]
+    paused: bool
+    failed_chore: Annotated[str | None, Field(description="Why the last scheduled work was given up, if it was.")]

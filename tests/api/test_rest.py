@@ -11,8 +11,11 @@ from fastapi.testclient import TestClient
 from pipeline.database.facts import mark_demo
 from pipeline.database.models import PrincipalKind, Role
 from pipeline.database.unit_of_work import unit_of_work
+from pipeline.settings import get_settings
 from pipeline.verification.evidence import unpack_evidence
 from pipeline.verification.policy import current_policy
+from pipeline.work import chores
+from pipeline.work.control import pause_queue
 
 Sweep = Callable[..., int]
 Entries = Callable[..., int]
@@ -147,6 +150,21 @@ def test_readiness_tells_how_long_work_has_waited(client: TestClient, sweep: Swe
     ready = client.get("/readyz").json()
     assert ready["oldest_claimable_age_s"] >= 0
     assert ready["runs"]["queued"] == 1
+
+
+def test_readiness_says_that_the_queue_is_paused_and_what_scheduled_work_failed(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert client.get("/readyz").json()["failed_chore"] is None
+    monkeypatch.setattr(chores, "MAX_ATTEMPTS", 1)
+    with unit_of_work() as session:
+        pause_queue(session)
+        chores.plan(session, get_settings().model_copy(update={"catalog_refresh_hours": 24}))
+        lease = chores.claim(session, "d")
+        assert lease is not None
+        chores.fail(session, lease, "the Hub is away")
+    ready = client.get("/readyz").json()
+    assert (ready["paused"], ready["failed_chore"]) == (True, "refresh: the Hub is away")
 
 
 def test_metrics_count_by_route_not_by_address(client: TestClient, sweep: Sweep) -> None:
