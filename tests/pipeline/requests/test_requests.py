@@ -62,6 +62,25 @@ def test_a_key_is_forgotten_after_a_day(session: Session) -> None:
     assert begin(session, key(2)).answer is None
 
 
+def test_a_key_used_many_times_at_once_has_one_effect_and_one_answer(database: str) -> None:
+    answers: list[object] = []
+
+    def ask() -> None:
+        with unit_of_work() as session:
+            row = begin(session, key({"model": MINILM}))
+            if row.answer is None:
+                answered(row, 202, {"id": create_request(session, MINILM, PROFILE).request.id})
+            answers.append(row.answer)
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with reading() as session:
+        assert answers == [{"id": session.query(RequestRow).one().id}] * 8
+
+
 def test_the_same_is_open_once_for_each_principal(session: Session) -> None:
     who = [ensure_principal(session, name, PrincipalKind.SERVICE, [Role.REQUESTER]) for name in ("one", "two")]
     first, again = (create_request(session, MINILM, PROFILE, principal=who[0]) for _ in range(2))
