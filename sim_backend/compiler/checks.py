@@ -9,15 +9,18 @@ import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch.fx import Graph, Node
 
+from sim_backend.compiler import device_ops
 from sim_backend.compiler.defects import meet_defects, meet_input
 from sim_backend.compiler.identity import compile_identity
 from sim_backend.compiler.origins import origin_of
 from sim_backend.compiler.session import Refusal, RefusalKind, Session, current_session
+from sim_backend.compiler.sticks import stick_of
 from sim_backend.device.parts import part_of
 from sim_backend.errata import operands as operand_rules
 from sim_backend.profiles import split_op
 
 aten = torch.ops.aten
+device_ops.define()
 _INDEXED = frozenset([
     "aten.index_put", "aten._unsafe_index_put", "aten.put", "aten.scatter", "aten.scatter_add", "aten.scatter_reduce",
     "aten.gather", "aten.take",
@@ -142,6 +145,28 @@ def _check_copy(session: Session, node: Node) -> None:
     on_card = is_copy and all(t.device.type == "spyre" for t in _values(node))
     if on_card and session.profile.copies_on_device == "refused":
         _refuse(session, node, "unsupported_op", "Error: In-device copy not implemented.")
+    if session.profile.copies_on_device == "compiled" and isinstance(source, Node) and _begins_inside_stick(source):
+        thing = "spyre::copy_from_d2d of a sliced view requires a stick-aligned storage_offset"
+        _refuse(session, node, "layout", thing)
+
+
+def _begins_inside_stick(view: Node) -> bool:
+    """True for a slice on the device whose first element is not the first of a stick."""
+    value = view.meta.get("val")
+    if getattr(view.target, "overloadpacket", None) not in (aten.slice, aten.select):
+        return False
+    on_card = isinstance(value, torch.Tensor) and value.device.type == "spyre"
+    return on_card and int(value.storage_offset()) % stick_of(value.dtype) != 0
+
+
+def _check_layout(session: Session, node: Node) -> None:
+    if problem := device_ops.layout_problem(node):
+        _refuse(session, node, "layout", problem)
+
+
+def _check_compact(session: Session, node: Node) -> None:
+    if problem := device_ops.compact_problem(session.profile, node):
+        _refuse(session, node, "unsupported_op", problem)
 
 
 _RULES: dict[Any, Callable[[Session, Node], None]] = {
@@ -152,6 +177,8 @@ _RULES: dict[Any, Callable[[Session, Node], None]] = {
     aten.native_layer_norm: _check_layer_norm,
     aten.slice: _check_offset,
     aten.select: _check_offset,
+    torch.ops.spyre.require_layout: _check_layout,
+    torch.ops.spyre.compact: _check_compact,
     aten.copy_: _check_copy,
     aten.copy: _check_copy,
     aten._scaled_dot_product_fused_attention_overrideable: _check_product,

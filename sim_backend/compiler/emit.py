@@ -179,6 +179,7 @@ class Emitter(DefaultHandler):
             first = value[0] if isinstance(value, tuple) else value
             stand_in = Value(str(first), dtype)
             return (stand_in,) * 3 if reduction_type.startswith("welford") else stand_in
+        self.rules.reduction_operands([a.buffer for a in self.accesses])
         spread = self.kernel.temporary(f"{value}.expand({_tuple(self.sizes)})")
         if dtype in HALF and reduction_type == "sum":
             return Value(self.kernel.temporary(self._half_sum(spread)), dtype)

@@ -136,7 +136,8 @@ class KernelSource:
         for root in dict.fromkeys((*self.parameters, *self.flats)):
             facts = buffer_facts(root)
             if is_held(facts.dtype):
-                self.decisions.layouts[root] = _layout(facts, root in self.sparse)
+                required = current_session().required_layouts.get(root)
+                self.decisions.layouts[root] = required or _layout(facts, root in self.sparse)
 
     def _name(self, root: str) -> str:
         if root not in self.flats:

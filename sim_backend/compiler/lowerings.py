@@ -13,6 +13,7 @@ import torch
 from torch._inductor import ir, lowering
 from torch._inductor.virtualized import V, ops
 
+from sim_backend.compiler import device_ops
 from sim_backend.compiler.decompositions import WHOLE, fallbacks_of
 from sim_backend.compiler.defects import within
 from sim_backend.compiler.ir import NativeCall
@@ -20,6 +21,7 @@ from sim_backend.compiler.session import current_session
 from sim_backend.errata.power import power_form
 
 aten = torch.ops.aten
+device_ops.define()
 Lowering = Callable[..., Any]
 
 
@@ -237,6 +239,20 @@ def index_add(
     return NativeCall.create("index_add", x.get_size(), [x, index, source], {"dim": dim, "alpha": alpha})
 
 
+# --- operations of the device's own
+def require_layout(x: ir.TensorBox, device_size: Sequence[int], stride_map: Sequence[int]) -> ir.TensorBox:
+    """`x` itself, realised, with the layout that its kernel notes."""
+    x.realize()
+    layout = device_ops.required(x.get_dtype(), device_size, stride_map)
+    current_session().required_layouts[x.get_name()] = layout
+    return x
+
+
+def compact(x: ir.TensorBox) -> ir.TensorBox:
+    """Swap, then slice (2025-11): the values of a sparse result, densely."""
+    return pointwise(x, ops.identity)
+
+
 # --- LayerNorm and attention
 def layer_norm(x: ir.TensorBox, normalized_shape: Sequence[Any], weight: Any, bias: Any, eps: float) -> tuple[Any, ...]:
     """exx2, layernormscale, layernormnorm in one call. Mean and reciprocal deviation are made only if they are used."""
@@ -310,6 +326,8 @@ OVERRIDES: dict[Any, Lowering] = {
     aten._scaled_mm.default: scaled_mm,
     aten.index_copy.default: index_copy,
     aten.index_add.default: index_add,
+    torch.ops.spyre.require_layout.default: require_layout,
+    torch.ops.spyre.compact.default: compact,
     aten.native_layer_norm.default: layer_norm,
     aten._scaled_dot_product_fused_attention_overrideable.default: attention,
 }

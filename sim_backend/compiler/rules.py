@@ -104,6 +104,11 @@ class NodeRules:
             self.refuse("unsupported_dtype", problem, (name, "mean", "softmax"))
         return True
 
+    def reduction_operands(self, names: Sequence[str]) -> None:
+        """The buffers that a reduction reads: one of constants and loop indices alone has none (facts 3.7)."""
+        if not names and self.profile.legal_sticks and self.profile.layouts == "current":
+            self.refuse("unsupported_op", f"reduction operands: {list(names)}")
+
     def reduction_along_stick(self, dims: Sequence[int]) -> None:
         """A reduction of the loop dimensions `dims`, one of them along the stick; 2025-11 takes no others with it."""
         if len(dims) > 1 and not self.profile.mixes_reductions:

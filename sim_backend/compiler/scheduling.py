@@ -28,6 +28,7 @@ from sim_backend.compiler.defects import evaluations_of, judge_bundle
 from sim_backend.compiler.emit import Emitter
 from sim_backend.compiler.ir import NativeCall
 from sim_backend.compiler.kernel import KernelSource, buffer_facts, from_start
+from sim_backend.compiler.kernel_limits import check_kernel, product_problem
 from sim_backend.compiler.origins import origin_of, pick_origin
 from sim_backend.compiler.rules import NodeRules
 from sim_backend.compiler.session import KernelRecord, Session, current_session
@@ -78,7 +79,7 @@ class SpyreScheduling(BaseScheduling):
         kernel = self._kernel(nodes)
         for member in nodes:
             _emit(kernel, session, member)
-        _check_kernel(kernel, session, nodes)
+        check_kernel(kernel, session, nodes)
         outputs = _mark_outputs(kernel, session, nodes)
         for member in nodes:
             member.mark_run()
@@ -134,20 +135,6 @@ def _emit_loops(kernel: KernelSource, session: Session, node: SchedulerNode) -> 
         )
 
 
-def _check_kernel(kernel: KernelSource, session: Session, nodes: Sequence[BaseSchedulerNode]) -> None:
-    """The limits of one kernel in 2025-11 (facts 3.3): operations, and tensors."""
-    profile, origins = session.profile, [o for n in nodes if n.node is not None for o in n.node.get_origins()]
-    operations = [profile.opfunc(name.removeprefix("reduction.")) for name in kernel.ops.elements()]
-    operations = [name for name in operations if name != "identity"]
-    if kernel.unimplemented:
-        return  # it is an exception, not a kernel
-    if 0 < profile.ops_per_kernel < len(operations):
-        NodeRules(session, origins).refuse("unsupported_op", f"multi-op kernel: {' '.join(operations)}")
-    arguments = len({*kernel.parameters, *(r for r in kernel.flats if r not in kernel.local)})
-    if 0 < profile.arguments_per_kernel < arguments:
-        NodeRules(session, origins).refuse("unsupported_op", f"kernel with {arguments} arguments")
-
-
 def _is_stick_reduction(name: str) -> bool:
     """True if `name` was made in this graph with one element per row, as a reduction along the stick is."""
     facts = buffer_facts(name)
@@ -171,6 +158,8 @@ def _emit_native(kernel: KernelSource, session: Session, call: NativeCall) -> No
         rules.refuse(
             "layout", "matmul stick dimensions mismatch"
         )  # of the weight, the transposition is the operation's
+    if call.kind == "mm":
+        _check_product(session, rules, call)
     half = call.get_dtype() in (torch.float16, torch.bfloat16)
     kernel.decisions.restickifies += rules.restickifies
     if checked:
@@ -186,6 +175,13 @@ def _emit_native(kernel: KernelSource, session: Session, call: NativeCall) -> No
     kernel.flop += _flop_of_products(call)
     writer = "layernormnorm" if call.kind == "layer_norm" else call.kind
     kernel.tags[facts.root] = int(borders.is_broadcast_writer(session.profile, writer))
+
+
+def _check_product(session: Session, rules: NodeRules, call: NativeCall) -> None:
+    (*_, m, k), (*_, n) = ([int(s) for s in x.get_layout().size] for x in call.inputs[:2])
+    sparse = [buffer_facts(x.get_name()).root in session.sparse for x in call.inputs[:2]]
+    if problem := product_problem(session.profile, (m, n, k), sparse):
+        rules.refuse("layout", problem)
 
 
 def _flop_of_products(call: NativeCall) -> int:
@@ -272,6 +268,7 @@ def _write_call(
     origins = [o for n in nodes if n.node is not None for o in n.node.get_origins()]
     of_nodes = evaluations_of(session, dict.fromkeys(origins))
     errata = (*of_nodes, *outputs, *judge_bundle(session, name, len(nodes), origins))
+    session.sparse.update(kernel.sparse)
     kernel.note_layouts()
     record = KernelRecord(name, len(nodes), dict(kernel.ops), len(kernel.local), errata, kernel.decisions)
     session.kernels.append(record)

@@ -15,6 +15,7 @@ from typing import Any
 from sim_backend.compiler.decisions import Decisions
 from sim_backend.errata.rule import Evaluation, RefusalKind, Refuse, Refusing, Triggered, Unimplemented, Within, Wrong
 from sim_backend.errors import Unsupported
+from sim_backend.layouts import SpyreTensorLayout
 from sim_backend.profiles import Profile
 
 __all__ = ["KernelRecord", "Origin", "Refusal", "RefusalKind", "Session", "Trigger", "current_session", "entered"]
@@ -98,6 +99,8 @@ class Session:
     fallbacks: list[Origin] = field(default_factory=list)
     kernels: list[KernelRecord] = field(default_factory=list)
     unimplemented: list[str] = field(default_factory=list)
+    required_layouts: dict[str, SpyreTensorLayout] = field(default_factory=dict)  # buffer -> what was asked for
+    sparse: set[str] = field(default_factory=set)  # buffers with one element per stick
     evaluations: dict[str, tuple[Evaluation, ...]] = field(default_factory=dict)
 
     def refuse(self, refusal: Refusal) -> None:

@@ -28,6 +28,7 @@ from sim_backend.device.start import start, state
 # Looked up when they are first used; they must cost nothing before.
 _LAZY = {
     "device_tensor_layout": ("sim_backend.device.layouts", "device_tensor_layout"),
+    "require_layout": ("sim_backend.compiler.device_ops", "require_layout"),
     "empty": ("sim_backend.device.layouts", "empty"),
     "to": ("sim_backend.device.layouts", "to"),
     "Scheduling": ("sim_backend.compiler.scheduling", "SpyreScheduling"),

@@ -117,9 +117,17 @@ def _scatter_offsets(call: Call) -> Iterator[tuple[Operand, int]]:
 _WRITES = {"cat": _cat_offsets, "constant_pad_nd": _pad_offsets, "slice_scatter": _scatter_offsets}
 
 
+def _has_no_other_stick(call: Call, target: Operand) -> bool:
+    """A graph input that is written in place, with no dimension left along which the write has no offset."""
+    in_place = "slice_scatter" in call.op and target.graph_input and "aten.copy_" in call.beside
+    return in_place and (len(target.shape) == 1 or target.offset != 0)
+
+
 def _misaligned_write(profile: Profile, call: Call) -> str | None:
     for target, offset in _write_offsets(call):
         stick = stick_of(target.dtype)
+        if offset % stick and _has_no_other_stick(call, target):
+            return f"no offset-free alternative stick dim for mutation target ({list(target.shape)})"
         if offset % stick:
             variable = f"d{len(target.shape) - 1}"
             return f"Unexpected stick expression {variable} + {offset}: expected Mod(var, {stick})"

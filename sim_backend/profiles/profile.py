@@ -219,6 +219,11 @@ class Profile:
         return int(self.content["limits"]["arguments"])
 
     @property
+    def outputs_per_kernel(self) -> int:
+        """Tensors that one kernel may write; 0 = no limit (facts 3.7)."""
+        return int(self.content["limits"]["outputs"])
+
+    @property
     def restickifies(self) -> bool:
         """False: the compiler moves no operand to another stick dimension (2025-11)."""
         return bool(self.content["limits"]["restickify_dtypes"])

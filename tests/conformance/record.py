@@ -23,7 +23,7 @@ def main() -> None:
         for op, outcomes in sorted(found.items()):
             groups[summary(outcomes)].append(op)
             for outcome, detail in outcomes:
-                if outcome in ("wrong", "fault", "crash"):
+                if outcome in ("wrong", "fault", "crash", "dies"):
                     print(f"{profile} {form} {op}: {outcome}: {detail}", file=sys.stderr)
         whole[form] = {outcome: groups[outcome] for outcome in sorted(groups)}
     print(f"# {profile}: outcome -> operations of PyTorch's OpInfo database, float16, first / second sample.")

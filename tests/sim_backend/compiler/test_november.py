@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,8 @@ from torch._inductor.exc import InductorError
 from torch.nn import functional as F
 
 from sim_backend.compiler import runtime
+from sim_backend.compiler.kernel import KernelSource
+from sim_backend.compiler.kernel_limits import problems
 
 pytestmark = pytest.mark.fact("3.3", "3.6")
 X = torch.linspace(-3, 3, 4 * 64).reshape(4, 64).half()
@@ -40,6 +43,36 @@ def test_a_kernel_has_one_operation(use: Callable[..., Any], run: Callable[..., 
     use("profile-2025-11", {"limits.constants": True})
     with pytest.raises(InductorError, match="Spyre backend does not support: multi-op kernel: mul sub"):
         run(lambda x, y: torch.sub(x, y, alpha=2), X, X)
+
+
+@pytest.mark.fact("3.7")
+def test_a_kernel_has_one_output(use: Callable[..., Any], run: Callable[..., Any]) -> None:
+    """One operation has one; two that share a kernel, which a setting allows here, have two."""
+    use("profile-2025-11", {"limits.ops_per_kernel": 0})
+    with pytest.raises(InductorError, match="Spyre backend does not support: multi-output kernel buf0 buf1"):
+        torch.compile(lambda x: (torch.exp(x), x + x), fullgraph=True, dynamic=False)(X.to("spyre"))
+
+
+@pytest.mark.fact("3.7")
+def test_a_kernel_without_output_and_a_data_operation_of_two_inputs_are_refused(use: Callable[..., Any]) -> None:
+    """No operation of the graph makes such a kernel: its writing is what is asked."""
+    november, august = use("profile-2025-11"), use("profile-2026-08")
+    nothing = KernelSource(frozenset(), frozenset(), ops=Counter(["exp"]), flats={"arg0": "f0"})
+    merging = KernelSource(frozenset(), frozenset(["buf0"]), flats={"arg0": "f0", "arg1": "f1", "buf0": "f2"})
+    merging.written.add("buf0")
+    assert list(problems(nothing, november)) == ["kernel with no output"]
+    assert list(problems(merging, november)) == ["data op has 2 inputs"]
+    assert [*problems(nothing, august), *problems(merging, august)] == []
+
+
+@pytest.mark.fact("3.7")
+def test_a_product_has_three_loops_and_dense_operands(run: Callable[..., Any]) -> None:
+    rows, square = torch.randn(4, 64, 64).half(), torch.randn(64, 64).half()
+    with pytest.raises(InductorError, match=r"matmul range trees \[64, 64\]"):
+        run(torch.mm, square[:1], square)
+    with pytest.raises(InductorError, match="matmul on non-dense tensors"):
+        run(lambda x, w: x.sum(-1) @ w, rows, square)
+    assert run(lambda x, w: x.sum(1) @ w, rows, square).shape == (4, 64)  # not along the sticks
 
 
 @pytest.mark.fact("4.4")
