@@ -78,6 +78,22 @@ def _wrap_default_backend() -> None:
         return compile_graph(model_, inputs_, {**self.config, **(kwargs.get("config_patches") or {})})
 
     wrapper.__call__ = call  # type: ignore[method-assign]
+    _know_replaced_functions(wrapper)
+
+
+def _know_replaced_functions(wrapper: Any) -> None:
+    """`from torch import empty`, made before the device started, stays traceable: told when torch.compile is called."""
+    original = wrapper.__init__
+
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        from sim_backend.device.layouts import replaced
+
+        for function in replaced:
+            torch.compiler.allow_in_graph(function)
+        original(self, *args, **kwargs)
+
+    wrapper.__init__ = init
 
 
 def _register_attention() -> torch.library.Library:

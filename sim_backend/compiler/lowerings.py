@@ -192,12 +192,14 @@ def any_true(x: ir.TensorBox, dim: Any = None, keepdim: bool = False) -> ir.Tens
 # --- matrix products
 def mm(a: ir.TensorBox, b: ir.TensorBox, *args: Any, **kwargs: Any) -> ir.TensorBox:
     """One batchmatmul with batch 1."""
-    return NativeCall.create("mm", [a.get_size()[0], b.get_size()[1]], [a, b], {})
+    size = [a.get_size()[0], b.get_size()[1]]
+    return NativeCall.create("mm", size, [a, b], current_session().profile.product_accumulation)
 
 
 def bmm(a: ir.TensorBox, b: ir.TensorBox, *args: Any, **kwargs: Any) -> ir.TensorBox:
     """One batchmatmul."""
-    return NativeCall.create("mm", [a.get_size()[0], a.get_size()[1], b.get_size()[2]], [a, b], {})
+    size = [a.get_size()[0], a.get_size()[1], b.get_size()[2]]
+    return NativeCall.create("mm", size, [a, b], current_session().profile.product_accumulation)
 
 
 def addmm(bias: ir.TensorBox, a: ir.TensorBox, b: ir.TensorBox, *, beta: float = 1, alpha: float = 1) -> ir.TensorBox:
@@ -288,6 +290,7 @@ def attention(
     parameters = {
         "scale": float(scale) if scale is not None else head**-0.5,
         "causal": bool(is_causal),
+        **current_session().profile.product_accumulation,
         "defects": within(V.graph.current_node),
         "policy": current_session().profile.reduction_accumulation,
         "chunk": numerics["reduction_chunk"],

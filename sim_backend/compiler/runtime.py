@@ -20,12 +20,14 @@ from sim_backend.errata import attention, borders
 from sim_backend.errata.rule import Call
 from sim_backend.errata.table import function_named
 from sim_backend.numerics import decode, encode_into, fused, round_dl16_
+from sim_backend.numerics.products import product_by
 from sim_backend.numerics.sums import chunked_sum, exact_sum, serial_sum
 from sim_backend.numerics.unary import unary
 
 __all__ = ["chunked_sum", "exact_sum", "serial_sum", "unary"]
 
 HALF = (torch.float16, torch.bfloat16)
+IN_FP32 = ("fp32", 0)  # the policy of products that says: one rounding at the end
 CONSTANT_LIMIT = (1 + 511 / 512) * 2.0**31  # code 0x7DFF, where constants saturate
 AUDITS: list[dict[str, Any]] = []  # of the modules loaded in this process, newest last
 
@@ -134,10 +136,9 @@ def wrap_index(index: torch.Tensor, size: int) -> torch.Tensor:
 
 
 # --- native operations
-def mm(a: torch.Tensor, b: torch.Tensor, *, half: bool) -> torch.Tensor:
-    """a @ b in fp32 with one rounding at the end; 2-D or batched."""
-    product = torch.matmul(a, b)
-    return round_dl16_(product) if half else product
+def mm(a: torch.Tensor, b: torch.Tensor, *, half: bool, products: tuple[str, int] = IN_FP32) -> torch.Tensor:
+    """a @ b, 2-D or batched: of DL16 by the policy `products`, by default in fp32 with one rounding at the end."""
+    return product_by(*products)(a, b) if half else torch.matmul(a, b)
 
 
 def scaled_mm(
@@ -189,7 +190,7 @@ def layer_norm(
 
 def sdpa(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *mask: torch.Tensor, half: bool, scale: float, causal: bool,
-    defects: Mapping[str, Any], policy: str, chunk: int,
+    defects: Mapping[str, Any], policy: str, chunk: int, products: tuple[str, int] = IN_FP32,
 ) -> torch.Tensor:  # fmt: skip
     """softmax(q·√s (k·√s)ᵀ + mask) v for [B, H, L, D] operands (facts 3.4).
 
@@ -200,14 +201,15 @@ def sdpa(
     groups = q.shape[1] // k.shape[1]
     k, v = (t.repeat_interleave(groups, 1) if groups > 1 else t for t in (k, v))
     root = math.sqrt(scale)
-    scores = rounded(torch.matmul(rounded(q * root), rounded(k * root).transpose(-1, -2)))
+    product = product_by(*products) if half else torch.matmul
+    scores = product(rounded(q * root), rounded(k * root).transpose(-1, -2))
     for bias in _masks(mask, causal, scores, CONSTANT_LIMIT if half else math.inf):
         scores = rounded(scores + bias)
     scores, v = attention.with_tail(scores, v, defects)
     weights = fused.softmax(scores, policy, chunk) if half else torch.softmax(scores, -1)
     if attention.spoils_probabilities(defects):
         weights = attention.spoil_probabilities(weights, rounded(scores - scores.amax(-1, keepdim=True)), defects)
-    return rounded(torch.matmul(weights, v))
+    return product(weights, v)
 
 
 def _identity(value: torch.Tensor) -> torch.Tensor:

@@ -1,20 +1,24 @@
 """The Python surface of layouts: which one a device tensor has, and tensors made in a given one (facts 2.2).
 
-The device's own package lets `Tensor.to` and `torch.empty` take `device_layout`. Here `torch.spyre.to` and
-`torch.spyre.empty` do: replacing torch's functions would hide them from Dynamo and from `torch.device` contexts.
-A layout is a description: values are kept in host order, so it changes no result, only what is reported.
+`Tensor.to` and `torch.empty` take `device_layout`, as the device's own package lets them; `torch.spyre.to` and
+`torch.spyre.empty` are the same under a name of their own. A layout is a description: values are kept in host order,
+so it changes no result, only what is reported and counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.utils._device import _device_constructors
 
 from sim_backend.layouts import SpyreTensorLayout, device_format
 
 _HELD = "_spyre_device_layout"
+replaced: list[Callable[..., Any]] = []
+"""torch's own functions that ours stand before: Dynamo, which goes by names, must be told that it knows them."""
 
 
 def device_tensor_layout(tensor: torch.Tensor) -> SpyreTensorLayout:
@@ -41,8 +45,45 @@ def empty(size: Sequence[int], *, dtype: torch.dtype, device_layout: SpyreTensor
 
 
 def install() -> None:
-    """Give tensors the method `device_tensor_layout`."""
+    """Give tensors the method `device_tensor_layout`, and torch's own functions the argument `device_layout`."""
+    if hasattr(torch.Tensor, "device_tensor_layout"):
+        return
     torch.Tensor.device_tensor_layout = device_tensor_layout  # type: ignore[attr-defined]
+    _device_constructors()  # cached from now on: `with torch.device(...)` knows torch's own function, which ours calls
+    replaced.append(torch.empty)
+    torch.empty = _taking_layouts(torch.empty, _empty_in)
+    torch.Tensor.to = _taking_layouts(torch.Tensor.to, _moved_in)  # type: ignore[method-assign]
+
+
+def _taking_layouts(plain: Callable[..., Any], made_in: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(plain)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if "device_layout" not in kwargs:
+            return plain(*args, **kwargs)
+        return made_in(plain, kwargs.pop("device_layout"), *args, **kwargs)
+
+    return call
+
+
+def _empty_in(plain: Callable[..., Any], layout: Any, *size: Any, **kwargs: Any) -> torch.Tensor:
+    kwargs.setdefault("device", "spyre")
+    _check_place(kwargs["device"])
+    shape = size[0] if len(size) == 1 and isinstance(size[0], Sequence) else size
+    _check(layout, shape, kwargs.get("dtype") or torch.get_default_dtype())
+    return _held(plain(*size, **kwargs), layout)
+
+
+def _moved_in(plain: Callable[..., Any], layout: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    """Always a copy, for a tensor has one layout."""
+    target = plain(tensor, *args, **kwargs, copy=True) if "copy" not in kwargs else plain(tensor, *args, **kwargs)
+    _check_place(target.device)
+    _check(layout, target.shape, target.dtype)
+    return _held(target, layout)
+
+
+def _check_place(device: Any) -> None:
+    if torch.device(device).type != "spyre":
+        raise ValueError(f"device_layout is for tensors on spyre, not on {device}")
 
 
 def _held(tensor: torch.Tensor, layout: SpyreTensorLayout) -> torch.Tensor:

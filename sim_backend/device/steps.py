@@ -20,6 +20,7 @@ from torch._ops import OpOverload
 
 from sim_backend.device.naming import user_op
 from sim_backend.numerics import round_constant, round_dl16_
+from sim_backend.numerics.products import Product, product_by
 from sim_backend.numerics.sums import Sum, plain_sum, sum_by
 from sim_backend.numerics.unary import unary
 from sim_backend.profiles import Profile
@@ -45,6 +46,7 @@ class Arithmetic:
     rounded: Callable[[Tensor], Tensor]
     constant: Callable[[float], float]
     total: Sum  # over the last dimensions
+    product: Product  # of matrices, by its own policy
 
     def unary(self, name: str, value: Tensor) -> Tensor:
         """The function `name` of one operand."""
@@ -70,9 +72,10 @@ def arithmetic(profile: Profile, *, half: bool) -> Arithmetic:
     """The arithmetic of DL16 (`half`) or fp32 under `profile`."""
     numerics = profile.numerics
     if not half:
-        return Arithmetic(False, profile, _same, _same, plain_sum)
+        return Arithmetic(False, profile, _same, _same, plain_sum, torch.matmul)
     total = sum_by(profile.reduction_accumulation, numerics["reduction_chunk"])
-    return Arithmetic(True, profile, _rounded, round_constant, total)
+    product = product_by(numerics["matmul_accumulation"], numerics["matmul_chunk"])
+    return Arithmetic(True, profile, _rounded, round_constant, total, product)
 
 
 _active: dict[bool, Arithmetic] = {}  # by `half`; empty until the device starts
@@ -259,8 +262,12 @@ def _layer_norm(
 
 
 # --- matrix products
+def _product(a: Arithmetic, self: Tensor, mat2: Tensor) -> Tensor:
+    return a.product(self, mat2)
+
+
 def _addmm(a: Arithmetic, self: Tensor, mat1: Tensor, mat2: Tensor, beta: float = 1, alpha: float = 1) -> Tensor:
-    return a.rounded(_scaled(a, a.rounded(mat1 @ mat2), alpha) + _scaled(a, self, beta))
+    return a.rounded(_scaled(a, a.product(mat1, mat2), alpha) + _scaled(a, self, beta))
 
 
 # --- pow
@@ -329,6 +336,8 @@ _STEPS: dict[str, Step] = {
     "aten.linalg_vector_norm.default": _euclidean_norm,
     "aten._fused_rms_norm.default": _rms_norm,
     "aten.native_layer_norm.default": _layer_norm,
+    "aten.mm.default": _product,
+    "aten.bmm.default": _product,
     "aten.addmm.default": _addmm,
     "aten.pow.Tensor_Scalar": _power,
 }

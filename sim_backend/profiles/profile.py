@@ -139,6 +139,12 @@ class Profile:
         return "fp32" if is_exact else str(self.numerics["reduction_accumulation"])
 
     @property
+    def product_accumulation(self) -> dict[str, Any]:
+        """How DL16 products are added up, as keywords of native calls: {} in fp32, the default (facts 1.6)."""
+        policy = str(self.numerics["matmul_accumulation"])
+        return {} if policy == "fp32" else {"products": (policy, int(self.numerics["matmul_chunk"]))}
+
+    @property
     def errata(self) -> Mapping[str, Mapping[str, Any]]:
         """Switched-on defects: id -> parameters (facts section 6)."""
         return {k: v for k, v in self.content["errata"].items() if v is not None}

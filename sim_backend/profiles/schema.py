@@ -21,7 +21,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "numerics.h2d_rounding": ROUNDINGS,
     "numerics.d2h_rounding": ROUNDINGS,
     "numerics.h2d_infinity": ("rebias", "saturate_finite", "preserve"),
-    "numerics.matmul_accumulation": ("fp32",),
+    "numerics.matmul_accumulation": ("fp32", "chunked", "serial"),
     "numerics.reduction_accumulation": ("serial", "chunked", "fp32"),
     "numerics.layer_norm": ("exx2", "two_pass"),
     "limits.conversions": ("table", "removed"),

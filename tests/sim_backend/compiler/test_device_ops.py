@@ -24,9 +24,7 @@ def layouts() -> list[dict[str, Any]]:
 @pytest.mark.parametrize("producer", [lambda x: x * 2, lambda x: x @ torch.eye(128).half().to(x.device)])
 def test_a_required_layout_is_the_one_that_is_noted_and_changes_no_value(producer: Any, use: Any, run: Run) -> None:
     result = run(lambda x: torch.spyre.require_layout(producer(x), *TURNED) + 1, X)
-    torch.testing.assert_close(
-        result, 2 * X.float() + 1 if producer(X).equal(2 * X) else X.float() + 1, atol=0.01, rtol=0
-    )
+    torch.testing.assert_close(result, producer(X).float() + 1, atol=0.01, rtol=0)
     required = {"device_size": TURNED[0], "stride_map": TURNED[1], "device_dtype": "SEN169_FP16"}
     assert required in layouts()
 
@@ -63,7 +61,7 @@ def test_compact_is_of_2025_and_of_one_dimension(use: Any, run: Run) -> None:
     with pytest.raises(InductorError, match="compact only implemented for 1-D tensors"):
         run(lambda x: torch.ops.spyre.compact(x.sum(-1)), X.view(2, 4, 64))
     use("profile-2026-08")
-    with pytest.raises(InductorError, match="does not support: spyre.compact"):
+    with pytest.raises(InductorError, match=r"does not support: spyre\.compact"):
         run(lambda x: torch.ops.spyre.compact(x.sum(-1)), x)
 
 

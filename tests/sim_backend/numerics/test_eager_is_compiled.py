@@ -149,6 +149,8 @@ POLICIES: dict[str, tuple[str, dict[str, Any]]] = {
     "fp32 sums": ("profile-2026-08", {"numerics.reduction_accumulation": "fp32"}),
     "nearest even": ("profile-2026-08", {"numerics.op_rounding": "nearest_even"}),
     "truncate": ("profile-2026-08", {"numerics.op_rounding": "truncate"}),
+    "products in chunks": ("profile-2026-08", {"numerics.matmul_accumulation": "chunked"}),
+    "serial products": ("profile-2026-08", {"numerics.matmul_accumulation": "serial"}),
     "latest": ("profile-2026-09", {}),
 }
 
@@ -188,7 +190,7 @@ def codes(t: Tensor) -> Tensor:
         (p, g)
         for p in POLICIES
         for g in GROUPS
-        if p == "chunks" or g in ("reductions", "products and norms", "a constant")
+        if p == "chunks" or g == "products and norms" or (g in ("reductions", "a constant") and "products" not in p)
     ],
 )
 def test_an_eager_call_has_the_bits_of_its_compiled_form(policy: str, group: str, both: Any) -> None:
@@ -211,8 +213,21 @@ def test_accumulation_and_rounding_policies_change_eager_results(both: Any) -> N
     for policy, (name, overrides) in POLICIES.items():
         both(name, overrides)
         results[policy] = tuple(codes(A.to("spyre").sum(-1)).tolist())
+    of_products = {"products in chunks", "serial products"}
     assert results["chunks"] == results["latest"]
-    assert len(set(results.values())) == len(POLICIES) - 1
+    assert {results[name] for name in of_products} == {results["chunks"]}
+    assert len(set(results.values())) == len(POLICIES) - 1 - len(of_products)
+
+
+def test_accumulation_of_products_changes_products_and_attention(both: Any, run: Callable[..., Any]) -> None:
+    heads = torch.randn(1, 2, 64, 64, generator=torch.Generator().manual_seed(2)).half()
+    found: dict[str, tuple[Any, ...]] = {}
+    for policy in ("fp32", "chunked", "serial"):
+        both("profile-2026-08", {"numerics.matmul_accumulation": policy, "numerics.matmul_chunk": 16})
+        product, attended = A.to("spyre") @ W.t().to("spyre"), run(F.scaled_dot_product_attention, heads, heads, heads)
+        found[policy] = (tuple(codes(product).flatten().tolist()), tuple(attended.flatten().tolist()))
+    assert len({product for product, _ in found.values()}) == 3
+    assert len({attended for _, attended in found.values()}) == 3
 
 
 def test_a_serial_sum_stops_growing_where_the_next_element_is_below_half_a_step(both: Any) -> None:
