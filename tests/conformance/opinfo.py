@@ -38,6 +38,12 @@ def run_share(profile: str, form: str, share: int, shares: int, samples: int, ca
     return found
 
 
+def recorded() -> list[tuple[str, str]]:
+    """(profile, form) of every run that has expectations."""
+    files = sorted((FOLDER / "expectations").glob("*.yaml"))
+    return [(path.stem, form) for path in files for form in yaml.safe_load(path.read_text(encoding="utf-8"))]
+
+
 def expectations(profile: str, form: str) -> dict[str, str]:
     """Operation -> "works", or "works / raises" where the second sample's outcome is another one."""
     data = yaml.safe_load((FOLDER / "expectations" / f"{profile}.yaml").read_text(encoding="utf-8"))

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from sim_backend.profiles import list_profiles
+from sim_backend.profiles import list_profiles, load_profile
 
-from .opinfo import FOLDER, SAMPLES, expectations, run_share, unexpected
+from .opinfo import SAMPLES, expectations, recorded, run_share, unexpected
 
 pytestmark = pytest.mark.fact("3.2")
 SHARES = 4
@@ -21,9 +21,8 @@ RUNS = [
     *[pytest.param(profile, "eager", SAMPLES, id=f"{profile}-eager") for profile in QUICK],
     *[pytest.param(profile, "compiled", 1, id=f"{profile}-compiled") for profile in QUICK],
     *[
-        pytest.param(path.stem, form, SAMPLES, id=f"{path.stem}-{form}-all", marks=pytest.mark.long)
-        for path in sorted((FOLDER / "expectations").glob("*.yaml"))
-        for form in ("eager", "compiled")
+        pytest.param(profile, form, SAMPLES, id=f"{profile}-{form}-all", marks=pytest.mark.long)
+        for profile, form in recorded()
     ],
 ]
 
@@ -39,10 +38,15 @@ def test_every_operation_does_what_is_expected(
     assert unexpected(found, expectations(profile, form), samples) == []
 
 
-@pytest.mark.parametrize("form", ["eager", "compiled"])
-@pytest.mark.parametrize("profile", [p.stem for p in sorted((FOLDER / "expectations").glob("*.yaml"))])
+@pytest.mark.parametrize(("profile", "form"), recorded())
 def test_no_operation_is_expected_to_fail_by_our_fault(profile: str, form: str) -> None:
     assert profile in list_profiles()
     assert {
         op for op, outcome in expectations(profile, form).items() if "fault" in outcome or "crash" in outcome
     } == set()
+
+
+@pytest.mark.fact("E-57")
+def test_a_process_dies_only_in_the_profiles_whose_errata_end_it() -> None:
+    dying = {profile for profile, form in recorded() if any("dies" in o for o in expectations(profile, form).values())}
+    assert dying == {name for name in list_profiles() if load_profile(name).has("E-57")}
