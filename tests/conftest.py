@@ -43,4 +43,4 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest tests begin first, whatever the random order says, so that no worker ends with them alone."""
-    items.sort(key=lambda item: "e2e" not in item.path.parts)
+    items.sort(key=lambda item: {"e2e", "faults"}.isdisjoint(item.path.parts))
