@@ -23,7 +23,20 @@ SEED, LAYERS, VOCABULARY, LARGEST = 20261130, 4, 3_000, 1_200_000_000
 REAL = "real MiniLM-L6"
 REAL_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 
-UNKNOWN: dict[str, str] = {}
+_NESTED = "the text model is nested in one for images: its depth cannot be cut, whole it is too large here"
+_TOWERS = "two towers: the stock model names no token table, or runs only with its other input"
+UNKNOWN = {
+    "clap": _TOWERS,
+    "clip": _TOWERS,
+    "lfm2": "layers without a softmax over scores: the recipe refuses them",
+    "llava_next": _NESTED,
+    "longformer": "scores come from an einsum over windows, in which dropping the scale is not expressed",
+    "metaclip_2": _TOWERS,
+    "qwen2_5_vl": _NESTED,
+    "qwen2_vl": _NESTED,
+    "qwen3_vl": _NESTED,
+    "siglip": _TOWERS,
+}
 """Families without a verdict on synthetic weights, with the reason; a test holds that these and no others are."""
 
 
