@@ -42,11 +42,15 @@ def capture_patched(
 ) -> list[dict[str, Any]]:
     """The documents of the patched model, placed on a pretended device. Patches of drafted code run right here.
 
-    One placed model serves all cases. Raises CaptureRefused; patches raise errors of their own.
+    One placed model serves all cases of a dtype. Raises CaptureRefused; patches raise errors of their own.
     """
-    device, (dtype,) = pretend_device(), {case.dtype for case in cases}
-    capture = _Capture(config, lambda model: place_patched(model, patches, device, DTYPES[dtype]))
-    return [capture.document(case) for case in cases]
+    device = pretend_device()
+
+    def capture(dtype: str) -> _Capture:
+        return _Capture(config, lambda model: place_patched(model, patches, device, DTYPES[dtype]))
+
+    captures = {dtype: capture(dtype) for dtype in dict.fromkeys(case.dtype for case in cases)}
+    return [captures[case.dtype].document(case) for case in cases]
 
 
 def capture_stock(config: dict[str, Any], cases: Sequence[Case]) -> list[dict[str, Any]]:

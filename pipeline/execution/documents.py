@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,11 @@ from agents.capture.apply import CODE
 from agents.capture.case import Case, cases_of
 from agents.capture.model import capture_stock
 from agents.capture.stock import stock_tensors
-from agents.errors import SandboxUnavailable
+from agents.errors import CandidateRefused, SandboxUnavailable
 from agents.sandbox.capture_model import capture_model_in_sandbox, run_model_in_sandbox
 from pipeline.errors import EnvironmentProblem
 from pipeline.execution.capture_child import capture_in_child
+from pipeline.verification.equivalence import judge_patches, subject_of
 from pipeline.verification.measurements import Equivalence, EquivalenceResult
 from pipeline.verification.policy import current_policy
 from pipeline.verification.replay import (
@@ -48,6 +49,7 @@ SANDBOX, CHILD = "sandbox", "trusted child (no sandbox here; library patches onl
 class Captured:
     """The validated documents of a candidate, one per case, and of stock for the first; `where` it was captured."""
 
+    config: dict[str, Any]
     cases: list[Case]
     documents: list[dict[str, Any]]
     facts: list[Facts]
@@ -83,13 +85,13 @@ def capture_candidate(
     `seed` is for the binding of code. Raises CandidateRefused or DocumentRefused with the reason, EnvironmentProblem
     for drafted code without a sandbox.
     """
-    plain = [{"pattern": p["pattern"], "parameters": p["parameters"]} for p in patches]
-    sources = [p["parameters"]["source"] for p in plain if p["pattern"] == CODE]
-    for source in sources:
-        check_code(source)
+    plain = _plain(patches)
+    for patch in plain:
+        if patch["pattern"] == CODE:
+            check_code(patch["parameters"]["source"])
     config = json.loads((folder / "config.json").read_text())
     cases = cases_of([dict(b) for b in batches], dtype)
-    documents, where = _captured(config, plain, cases, is_code=bool(sources))
+    documents, where = _captured(config, plain, cases, is_code=_has_code(plain))
     tensors = stock_tensors(model)
     facts = [_examined(d, c, tensors) for d, c in zip(documents, cases, strict=True)]
     same_structure(documents)
@@ -97,9 +99,17 @@ def capture_candidate(
     examine(stock, tensors, placed=False)
     if missing := left_out(stock, documents[0]):
         raise DocumentRefused(f"the patched model leaves out {len(missing)} weights, such as {min(missing)!r}")
-    captured = Captured(cases, documents, facts, stock, tensors, where, "")
-    bound = _bind(captured, config, model, plain, batches[0], seed if sources else None)
-    return Captured(cases, documents, facts, stock, tensors, where, bound)
+    captured = Captured(config, cases, documents, facts, stock, tensors, where, "")
+    bound = _bind(captured, config, model, plain, batches[0], seed if _has_code(plain) else None)
+    return replace(captured, bound=bound)
+
+
+def _plain(patches: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [{"pattern": p["pattern"], "parameters": p["parameters"]} for p in patches]
+
+
+def _has_code(patches: Sequence[Mapping[str, Any]]) -> bool:
+    return any(p["pattern"] == CODE for p in patches)
 
 
 def _captured(
@@ -153,6 +163,27 @@ def cpu_outputs(captured: Captured, batches: Sequence[Batch]) -> list[Tensor]:
         ModelReplay(captured.document_for(b), captured.tensors, Precision.FP32, constants=shared).run(b)
         for b in batches
     ]
+
+
+def judge_each(captured: Captured, model: Any, patches: Sequence[Mapping[str, Any]], seed: int) -> list[Equivalence]:
+    """One answer per patch of structure or code, from the documents of the first case; the set first, then prefixes.
+
+    Patches with a document of their own (P01) are judged by that. `seed` is hidden.
+    """
+    pairs = [(captured.stock, captured.documents[0])]
+    subject = subject_of(model, seed)
+
+    def prefix(count: int) -> dict[str, Any]:
+        part = _plain(patches[:count])
+        (document,), _ = _captured(captured.config, part, captured.cases[:1], is_code=_has_code(part))
+        _examined(document, captured.cases[0], captured.tensors)
+        return document
+
+    try:
+        found = judge_patches(patches, pairs, subject, model.config, prefix)
+    except (CandidateRefused, DocumentRefused):  # a part of the set cannot run alone: then the set is judged as one
+        found = judge_patches(patches, pairs, subject, model.config)
+    return [e for e, p in zip(found, patches, strict=True) if "document" not in p["parameters"]]
 
 
 def judge_set(captured: Captured, batch: Batch, patches: Sequence[Mapping[str, Any]]) -> Equivalence:

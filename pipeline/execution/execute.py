@@ -23,7 +23,7 @@ from agents.types import Failure, canonical
 from pipeline.diagnosis.classify import Raised, classify
 from pipeline.execution.children import call_device_child
 from pipeline.execution.device_run import write_batches
-from pipeline.execution.documents import Captured, capture_candidate, cpu_outputs, judge_set
+from pipeline.execution.documents import Captured, capture_candidate, cpu_outputs, judge_each, judge_set
 from pipeline.execution.release_parts import release_parts
 from pipeline.execution.subject import Subject
 from pipeline.execution.weights import Prepared, prepare
@@ -79,15 +79,16 @@ def execute(subject: Subject) -> dict[str, Any]:
     out = {"weights": subject.weights_word, "depth": prepared.depth, "recipe": prepared.recipe}
     judged = tuple(equivalences(subject, prepared.model, plan.seeds.seeds[0]))
     if any(e.result is EquivalenceResult.NOT_EQUIVALENT for e in judged):
-        measured = Measurements(Weights(subject.weights_word), equivalence=judged, depth=prepared.depth)
-        return {**out, **conclude(subject, plan, prepared, measured), "seconds": elapsed(started)}
+        return {**out, **ended_early(subject, plan, prepared, judged, None), "seconds": elapsed(started)}
     captured = None
     if subject.candidate is not None:
         try:
             captured = capture_for(subject, prepared, plan)
         except (CandidateRefused, DocumentRefused) as refusal:
             return {**out, **refused_as_document(refusal), "seconds": elapsed(started)}
-        judged = (*judged, judge_set(captured, plan.batches[0], subject.patches or []))
+        judged = (*judged, *equivalences_of_set(subject, prepared, plan, captured))
+        if any(e.result is EquivalenceResult.NOT_EQUIVALENT for e in judged):
+            return {**out, **ended_early(subject, plan, prepared, judged, captured), "seconds": elapsed(started)}
     answer = run_on_device(subject, prepared, plan, captured)
     if answer["error"] is not None:
         return {**out, **refused(answer["error"]), "seconds": elapsed(started)}
@@ -139,6 +140,22 @@ def candidate_digest(subject: Subject) -> str:
     if subject.adapter is not None:
         return hashlib.sha256(canonical(subject.adapter)).hexdigest()
     return STOCK_DIGEST
+
+
+def ended_early(
+    subject: Subject, plan: Plan, prepared: Prepared, judged: tuple[Equivalence, ...], captured: Captured | None
+) -> dict[str, Any]:
+    """OUT where the mathematics is another one: no model runs for that."""
+    notes = captured.notes() if captured is not None else {}
+    measured = Measurements(Weights(subject.weights_word), equivalence=judged, depth=prepared.depth, notes=notes)
+    return conclude(subject, plan, prepared, measured)
+
+
+def equivalences_of_set(subject: Subject, prepared: Prepared, plan: Plan, captured: Captured) -> Iterator[Equivalence]:
+    """Each patch of structure or code, then the whole set, from the documents."""
+    patches = subject.patches or []
+    yield from judge_each(captured, prepared.model, patches, plan.seeds.seeds[0] % (1 << 31))
+    yield judge_set(captured, plan.batches[0], patches)
 
 
 def capture_for(subject: Subject, prepared: Prepared, plan: Plan) -> Captured:
@@ -223,7 +240,7 @@ def measure(
         cases=tuple(cases),
         execution=ExecutionProof(answer["fallbacks"], (), answer["blocks"]),
         equivalence=judged,
-        patches=len(documents_of(subject)) + (captured is not None),
+        patches=len(documents_of(subject)) if captured is None else len(subject.patches or []) + 1,
         spearman=ranked.spearman if ranked else None,
         spearman_pairs=ranked.pairs if ranked else 0,
         needs_left_padding=is_causal(prepared.model),

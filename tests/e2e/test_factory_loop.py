@@ -51,6 +51,14 @@ def candidate_for(service: Service, model: str) -> dict[str, Any]:
     raise AssertionError(f"no candidate for {model}")
 
 
+def documents_behind(candidate: dict[str, Any]) -> list[dict[str, Any]]:
+    """The documents that the stored evidence says the verdicts came from; every verdict must name some."""
+    notes = [row["evidence"]["measurements"]["notes"] for row in candidate["evidence"]]
+    assert notes
+    assert all(note["captured_in"] == "sandbox" and note["documents"] for note in notes), notes
+    return [document for note in notes for document in note["documents"]]
+
+
 def approve(service: Service, candidate: dict[str, Any]) -> dict[str, Any]:
     """Approve what was seen; a stale digest is refused first."""
     path = f"/api/v1/reviews/{candidate['id']}"
@@ -126,6 +134,10 @@ def test_a_failing_model_becomes_a_reviewed_adapter(tmp_path: Path) -> None:
             assert drafted["P01"] == "llm"
             assert drafted["P56"] == "rules"
             assert by_agent["scripted"]
+            for document in [*documents_behind(by_rules), *documents_behind(by_agent)]:
+                assert len(document["digest"]) == 64
+                assert document["nodes"] > document["calls"] > 0
+                assert document["dtype"] == "float16"
 
             released = approve(service, by_rules)
             service.wait_for("MiniLM to pass", lambda: outcome(service, MINILM) == "passed", LOOP_S)

@@ -57,6 +57,14 @@ def model_of(families: ModuleType) -> Callable[[str], Any]:
     return make
 
 
+@pytest.fixture(scope="session")
+def minilm_tensors(families: ModuleType) -> dict[str, torch.Tensor]:
+    """The stock tensors of the real MiniLM; nobody may change them."""
+    from pipeline.execution.models import load_weights
+
+    return stock_tensors(load_weights(families.minilm_folder()))
+
+
 @pytest.fixture
 def tensors_of() -> Callable[[Any], dict[str, torch.Tensor]]:
     return stock_tensors
