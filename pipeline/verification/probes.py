@@ -25,7 +25,7 @@ RANKED = "ranking"
 STICK = 64  # lengths around a stick and a length bucket are where layouts change
 LONGEST = 512  # longest probe, tokens
 SHORT = 48  # longest single sentence in the batches of scripts and of ranking
-RANKED_BATCH, PAIRS_PER_LANGUAGE = 16, 2
+RANKED_BATCH, PAIRS_PER_LANGUAGE = 12, 2  # as many rows as the batch of scripts: one shape to capture and compile
 FEWER_TEXTS = 5
 
 
@@ -141,10 +141,12 @@ class _Maker:
         """Token ids of one text of `length` tokens (more only if special tokens alone are more)."""
         return self.source(self.rng, length)
 
-    def batch(self, name: str, texts: Sequence[Text], side: str, purpose: str = "case") -> ProbeBatch:
-        """The texts padded on `side` to the longest of them."""
+    def batch(
+        self, name: str, texts: Sequence[Text], side: str, purpose: str = "case", width: int | None = None
+    ) -> ProbeBatch:
+        """The texts padded on `side` to `width` tokens, or to the longest of them."""
         lengths = tuple(len(text.ids) for text in texts)
-        longest = max(lengths)
+        longest = width or max(lengths)
         ids = torch.full((len(texts), longest), self.pad, dtype=torch.int64)
         mask = torch.zeros_like(ids)
         for row, text in enumerate(texts):
@@ -163,7 +165,7 @@ class _Maker:
         sentences = [self._short(signed(self.rng, text), longest, script) for script, text in self._scripts()]
         odd = [self._short(text, longest) for text in ("", single_character(self.rng))]
         texts = [text for text in [*sentences, *odd] if text.ids]
-        batches = [self.batch(f"draw{self.draw}-scripts", texts, side, "scripts")]
+        batches = [self.batch(f"draw{self.draw}-scripts", texts, side, "scripts", longest)]
         return [*batches, *self._ranking(longest, side)] if ranked else batches
 
     def _scripts(self) -> list[tuple[str, str]]:
@@ -183,7 +185,9 @@ class _Maker:
         self.rng.shuffle(chosen)
         texts = [self._short(text, longest) for pair in chosen for text in pair]
         groups = [texts[i : i + RANKED_BATCH] for i in range(0, len(texts), RANKED_BATCH)]
-        return [self.batch(f"draw{self.draw}-ranking{i}", group, side, RANKED) for i, group in enumerate(groups)]
+        return [
+            self.batch(f"draw{self.draw}-ranking{i}", group, side, RANKED, longest) for i, group in enumerate(groups)
+        ]
 
 
 def _random_ids(config: Any) -> Source:

@@ -65,6 +65,7 @@ def test_real_texts_have_special_tokens_types_and_exact_lengths(minilm: Any, min
     assert 2 in scripts.lengths, "the empty text is two special tokens"
     assert {p.purpose for p in ranked} == {"ranking"}
     assert sum(len(p.lengths) for p in ranked) == 2 * PAIRS_PER_LANGUAGE * len(probe_pairs()) == 48
+    assert {tuple(p.mask.shape) for p in (scripts, *ranked)} == {(12, 48)}, "one shape to capture and compile"
     second = probe_batches(minilm.config, minilm_tokenizer, SEED, 1, tier="full")
     assert [p.purpose for p in second] == ["case", "scripts"]
 
