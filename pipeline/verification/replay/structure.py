@@ -24,9 +24,10 @@ def same_structure(documents: Sequence[Mapping[str, Any]]) -> None:
     first: dict[Any, tuple[str, Mapping[str, Any]]] = {}
     for document in documents:
         case = document["case"]
+        host = without_leading_slices(document["skeleton"]["nodes"], _held(document), [document["output"]])
         parts = {
-            "blocks": [document["graphs"], document["constants"]],
-            ("host parts", case["length"] % BUCKET == 0): [document["skeleton"], document["output"]],
+            "blocks": [[_graph_structure(g) for g in document["graphs"]], document["constants"]],
+            ("host parts", case["length"] % BUCKET == 0): [document["skeleton"]["parameters"], *host],
         }
         for part, content in parts.items():
             text = json.dumps(masked(content), sort_keys=True)
@@ -34,6 +35,47 @@ def same_structure(documents: Sequence[Mapping[str, Any]]) -> None:
             if known != text:
                 name = part if isinstance(part, str) else part[0]
                 raise DocumentRefused(f"the {name} of {_said(case)} and {_said(where)} differ in structure")
+
+
+def _held(document: Mapping[str, Any]) -> int:
+    return len(document["inputs"]) + len(document["skeleton"]["parameters"])
+
+
+def _graph_structure(graph: Mapping[str, Any]) -> list[Any]:
+    held = len(graph["inputs"]) + len(graph["parameters"])
+    return [graph["inputs"], graph["parameters"], *without_leading_slices(graph["nodes"], held, graph["outputs"])]
+
+
+def without_leading_slices(
+    nodes: Sequence[Mapping[str, Any]], first: int, outputs: Sequence[Any]
+) -> tuple[list[Any], list[Any]]:
+    """Nodes and outputs as if every slice from the first element on were its source; `first` values come before.
+
+    A table that is exactly as long as the case is not sliced at all, so such slices are no structure.
+    """
+    numbers = {n: n for n in range(first)}
+    kept: list[Any] = []
+    for place, node in enumerate(nodes):
+        if _is_leading_slice(node):
+            numbers[first + place] = numbers[node["args"][0]["ref"]]
+            continue
+        numbers[first + place] = first + len(kept)
+        kept.append(_renumbered(node, numbers))
+    return kept, [_renumbered(o, numbers) for o in outputs]
+
+
+def _is_leading_slice(node: Mapping[str, Any]) -> bool:
+    if node.get("op") != "aten.slice.Tensor" or node["kwargs"]:
+        return False
+    given: list[Any] = list(node["args"][1:])
+    _, start, _, step = given + [0, None, None, 1][len(given) :]
+    return start in (None, 0) and step == 1
+
+
+def _renumbered(value: Any, numbers: Mapping[int, int]) -> Any:
+    if isinstance(value, Mapping):
+        return {k: numbers[v] if k == "ref" else _renumbered(v, numbers) for k, v in value.items()}
+    return [_renumbered(v, numbers) for v in value] if isinstance(value, list) else value
 
 
 def _said(case: Mapping[str, Any]) -> str:

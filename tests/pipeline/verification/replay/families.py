@@ -25,7 +25,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "num_hidden_layers": 3,
         "num_attention_heads": 1,
         "embedding_size": 32,
-        "max_position_embeddings": 140,
+        "max_position_embeddings": 128,
         "hidden_act": "gelu_new",
     },
     "modernbert": {
