@@ -27,18 +27,20 @@ class Place(NamedTuple):
     node: Node
 
 
-def mutants(document: Document, seed: int, count: int) -> list[Mutant]:
+def mutants(document: Document, seed: int, count: int, before: Document | None = None) -> list[Mutant]:
     """Up to `count` distinct documents that differ from `document` in one node; fewer if there are no more.
 
-    Kinds are drawn in turn, so that one with many places does not crowd out the others. A mutant's operator accepts
-    its arguments and gives the dtype and shape the document says; whether validation lets it pass is left to whoever
-    measures, and so is whether it computes something else at all.
+    Kinds are drawn in turn, so that one with many places does not crowd out the others. With `before`, the document
+    without a patch, nodes that only `document` has are drawn first: the mutants are of that patch. A mutant's operator
+    accepts its arguments and gives the dtype and shape the document says; whether validation lets it pass is left to
+    whoever measures, and so is whether it computes something else at all.
     """
     drawn = random.Random(seed)  # noqa: S311 - a reproducible choice, no secret
-    fit = fit_of(document)
+    fit, known = fit_of(document), _texts_of(before) if before is not None else frozenset()
     waiting = {kind: _places(document, kind) for kind in MISTAKES}
     for places in waiting.values():
         drawn.shuffle(places)
+        places.sort(key=lambda place: _text(place.section.nodes[place.number]) not in known)  # drawn from the end
     found: dict[str, Mutant] = {}
     while len(found) < count and any(waiting.values()):
         for kind, places in waiting.items():
@@ -55,6 +57,22 @@ def _places(document: Document, kind: str) -> list[Place]:
         for number in range(len(section.nodes))
         for node in MISTAKES[kind](section, number)
     ]
+
+
+def _texts_of(document: Document) -> frozenset[str]:
+    return frozenset(_text(node) for section in sections_of(document) for node in section.nodes)
+
+
+def _text(node: Node) -> str:
+    """A node without the numbers of the values it reads."""
+    return json.dumps(masked(node), sort_keys=True)
+
+
+def masked(value: Any) -> Any:
+    """Nested JSON with every reference as 0."""
+    if isinstance(value, dict):
+        return {k: 0 if k == "ref" else masked(v) for k, v in value.items()}
+    return [masked(v) for v in value] if isinstance(value, list) else value
 
 
 def _next(places: list[Place], fit: Fit, found: dict[str, Mutant]) -> Place | None:

@@ -1,0 +1,99 @@
+"""Mutation of what is released: at most one in two hundred wrong patches is accepted, and survivors are judged."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapters.document import capture_module
+from agents.capture.weights import random_stock
+from pipeline.verification.equivalence import Claim, judge_document, subject_of
+from pipeline.verification.equivalence.blocks import compare_documents
+from pipeline.verification.measurements import EquivalenceResult
+from pipeline.verification.mutants import mutants
+from pipeline.verification.mutants.survivors import Score, look_again_at_model, look_again_at_module
+from pipeline.verification.replay import DocumentRefused, validate_model
+
+HERE = Path(__file__).parent
+PER_PATCH, RATE, SEED = 20, 0.005, 20_260_801
+
+
+def released_module() -> Any:
+    spec = importlib.util.spec_from_file_location("mutants_released", HERE / "released.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def captured(out: Path) -> dict[str, Any]:
+    env = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    argv = [sys.executable, str(HERE / "released.py"), str(out)]
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return dict(json.loads(out.read_text()))
+
+
+def score_of(stock: dict[str, Any], patched: dict[str, Any], config: dict[str, Any]) -> Score:
+    model = random_stock(config, seed=11)
+    subject = subject_of(model, SEED)
+    others = [subject_of(random_stock(config, seed=s), SEED + s) for s in (1, 2, 3)]
+    score = Score(0, 0, ())
+    for mutant in mutants(patched, SEED, PER_PATCH, before=stock):
+        try:
+            validate_model(mutant.document, subject.tensors)
+            refused = compare_documents(stock, mutant.document, subject).fault is not None
+        except DocumentRefused:
+            refused = True
+        again = () if refused else (look_again_at_model(patched, mutant, others),)
+        score = score.plus(Score(1, int(refused), again))
+    return score
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_mutants_of_every_released_patch_are_refused_or_judged_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    released, documents = released_module(), captured(tmp_path / "released.json")
+    scores: dict[str, Score] = {}
+    for entry in released.released_patches():
+        stock = documents[f"stock {entry.head_dim}"]
+        scores[entry.label] = score_of(stock, documents[entry.label], released.config_for(entry.head_dim))
+    scores["gelu_new as products P01"] = score_of_gelu()
+    total = Score(0, 0, ())
+    lines = []
+    for label, score in scores.items():
+        lines.append(f"{label}: {score.tried} mutants, {score.refused} refused, {len(score.survivors)} accepted")
+        lines += [f"    {survivor}" for survivor in score.survivors]
+        total = total.plus(score)
+    lines.append(f"in all {total.tried}, {total.refused} refused, {total.missed} missed: {total.false_accepts:.2%}")
+    with capsys.disabled():
+        sys.stdout.write("\n" + "\n".join(lines) + "\n")
+    assert all(score.tried == PER_PATCH for score in scores.values())
+    assert total.false_accepts <= RATE
+
+
+def score_of_gelu() -> Score:
+    from transformers.activations import NewGELUActivation
+
+    from adapters.patches.powers import rewrite_powers
+
+    stock = NewGELUActivation()
+    document = rewrite_powers(capture_module(stock))
+    score = Score(0, 0, ())
+    for mutant in mutants(document, SEED, PER_PATCH, before=capture_module(stock)):
+        found = judge_document(Claim("P01"), stock, mutant.document, SEED).result
+        refused = found is EquivalenceResult.NOT_EQUIVALENT
+        again = () if refused else (look_again_at_module(document, mutant, (1, 2, 3)),)
+        score = score.plus(Score(1, int(refused), again))
+    return score
