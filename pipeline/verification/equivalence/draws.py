@@ -1,9 +1,9 @@
 """What block graphs are compared on: host inputs, activations with edge cases, and weights that let small terms show.
 
 Activations are those a 16-bit run can hold. Rows of one tensor are of different kinds, since attention mixes them:
-ordinary ones, a ladder of scales down to 1e-8 where an epsilon decides, zero and constant rows. Outlier channels and
-large scores are tensors of their own, for they would hide the rest. Scores stay below what the dtype probe admits for
-fp16 (P56: 65504 / 8): beyond it an additive mask is no mask any more, for stock neither.
+ordinary ones, a ladder of scales down to 1e-8 where an epsilon decides, zero, constant and offset rows. Outlier
+channels and large scores are tensors of their own, for they would hide the rest. Scores stay below what the dtype probe
+admits for fp16 (P56: 65504 / 8): beyond it an additive mask is no mask any more, for stock neither.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ LADDER = 9
 """Scales 1, 1e-1 to 1e-8 of rows in turn."""
 
 OUTLIER, OUTLIERS = 100.0, 3
+OFFSET = 1000.0
+"""Mean of rows with a deviation of about 1: a variance in one pass cancels there."""
+
 QUIET = 2.0**-30
 """Factor on every parameter of quiet weights: sums of branches vanish, what stays is the norms and their epsilon."""
 
@@ -73,6 +76,7 @@ def draw_stream(kind: str, shape: tuple[int, ...], scale: float, seed: int) -> T
         x *= 10.0 ** -(torch.arange(shape[1]) % LADDER).double()[None, :, None]
         x[:, 1::13] = 0.0
         x[:, 2::13] = 1.0
+        x[:, 3::13] = x[:, 3::13] / x[:, 3::13].abs().amax(-1, keepdim=True) + OFFSET
     return x
 
 

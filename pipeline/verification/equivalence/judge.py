@@ -24,6 +24,8 @@ WHOLE = "the whole set"
 WINDOWS = {"sliding_window": 1, "local_attention": 2, "attention_window": 2, "window_size": 1}
 """Fields of a config that window the attention, and by what they are divided to give the reach on one side."""
 
+_HARMLESS = (EquivalenceResult.EXACT, EquivalenceResult.UNKNOWN)
+
 Prefix = Callable[[int], Document]
 """The document of the first n patches, for the case of the first pair; captured when it is asked for."""
 
@@ -56,20 +58,31 @@ def judge_patches(
     config: Any,
     prefix: Prefix | None = None,
 ) -> tuple[Equivalence, ...]:
-    """One answer per patch, in order. `patches` are `PatchDraft`s as plain data.
+    """One answer per patch, in order; `patches` are `PatchDraft`s as plain data.
 
+    Patches that hold a document of one number are part of the set and get no answer here: `judge_document` gives it.
     `pairs` are validated documents (stock, patched) of one case each. Raises ValueError without a pair.
     """
     if not pairs:
         raise ValueError("equivalence needs the documents of at least one case")
     claims = claims_of([dict(p) for p in patches])
+    judged = [claim for claim, p in zip(claims, patches, strict=True) if not holds_document(p)]
     undecided = _undecided(pairs, config)
     found = compare_pairs(pairs, subject, None)
     if found.fault is None:
-        return tuple(_exact(claim, found, undecided) for claim in claims)
+        return tuple(_exact(claim, found, undecided) for claim in judged)
     if prefix is None:
-        return tuple(_as_the_set(claim, found) for claim in claims)
-    return tuple(_by_prefix(claims, pairs[0][0], subject, prefix, found, undecided))
+        return tuple(_as_the_set(claim, found) for claim in judged)
+    answers = _by_prefix(claims, pairs[0][0], subject, prefix, undecided)
+    lent = any(c.bound is not None and c not in judged for c in claims)
+    if not lent and all(a.result in _HARMLESS for a in answers):
+        return tuple(_as_the_set(claim, found) for claim in judged)
+    return tuple(a for claim, a in zip(claims, answers, strict=True) if claim in judged)
+
+
+def holds_document(patch: Mapping[str, Any]) -> bool:
+    """Whether a patch replaces an element-wise module by a document of its own."""
+    return "document" in patch["parameters"]
 
 
 def compare_pairs(pairs: Sequence[tuple[Document, Document]], subject: Subject, bound: float | None) -> Found:
@@ -105,15 +118,13 @@ def _as_the_set(claim: Claim, found: Found) -> Equivalence:
 
 
 def _by_prefix(
-    claims: Sequence[Claim], stock: Document, subject: Subject, prefix: Prefix, whole: Found, undecided: str
+    claims: Sequence[Claim], stock: Document, subject: Subject, prefix: Prefix, undecided: str
 ) -> list[Equivalence]:
     answers, before = [], stock
     for number, claim in enumerate(claims, start=1):
         after = prefix(number)
         answers.append(_held_to_claim(claim, before, after, subject, undecided))
         before = after
-    if all(a.result in (EquivalenceResult.EXACT, EquivalenceResult.UNKNOWN) for a in answers):
-        return [_as_the_set(claim, whole) for claim in claims]
     return answers
 
 

@@ -37,7 +37,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     out = tmp_path_factory.mktemp("twins") / "twins.json"
     env = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     argv = [sys.executable, str(HERE / "twins.py"), str(out)]
-    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=290)
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=850)
     assert done.returncode == 0, done.stderr[-3000:]
     return dict(json.loads(out.read_text()))
 

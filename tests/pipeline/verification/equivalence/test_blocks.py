@@ -15,6 +15,7 @@ from pipeline.verification.equivalence.blocks import compare_documents
 from pipeline.verification.equivalence.judge import judge_patches, reach_of, subject_of
 from pipeline.verification.measurements import Equivalence, EquivalenceResult
 
+pytestmark = pytest.mark.timeout(900)  # the child captures some twenty models before the first test
 SEED = 7
 CODE = {"pattern": "code", "parameters": {}}
 Documents = dict[str, Any]
@@ -96,6 +97,20 @@ def test_a_bounded_claim_is_held_to_its_bound(
     assert found.result == result
     assert found.bound is not None
     assert (found.bound <= bound) == (result == "bounded")
+
+
+def test_a_document_in_the_set_is_judged_elsewhere_and_lends_nothing(documents: Documents, model_of: ModelOf) -> None:
+    model, near = model_of("bert"), documents["tanh gelu for erf gelu"]
+    document = {"pattern": "P01", "parameters": {"document": {}}, "exactness": "bounded", "bound": 1e-3}
+    subject = subject_of(model, SEED)
+    pair = [(documents["bert"], near)]
+    (found,) = judge_patches([document, CODE], pair, subject, model.config, lambda count: near)
+    assert found.patch == "code"
+    assert found.result is EquivalenceResult.EXACT
+    growing = [near, documents["scale dropped"]]
+    pair = [(documents["bert"], growing[1])]
+    (found,) = judge_patches([document, CODE], pair, subject, model.config, lambda count: growing[count - 1])
+    assert found.result is EquivalenceResult.NOT_EQUIVALENT
 
 
 def test_without_prefixes_an_exact_claim_answers_for_the_set(documents: Documents, model_of: ModelOf) -> None:

@@ -22,7 +22,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "max_position_embeddings": 80, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2,
     },
     "qwen3": {
-        **SMALL, "model_type": "qwen3", "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
+        **SMALL, "model_type": "qwen3", "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1,
         "head_dim": 32, "max_position_embeddings": 80, "bos_token_id": 1, "eos_token_id": 2,
     },
 }  # fmt: skip
@@ -47,6 +47,13 @@ NORM = """
 def forward(x, m=m):
     d = x - x.mean(-1, keepdim=True)
     return d * torch.rsqrt((d * d).mean(-1, keepdim=True) + EPS) * m.weight + m.bias
+m.forward = forward
+"""
+ONE_PASS = """
+def forward(x, m=m):
+    mean = x.mean(-1, keepdim=True)
+    variance = (x * x).mean(-1, keepdim=True) - mean * mean
+    return (x - mean) * torch.rsqrt(variance + m.eps) * m.weight + m.bias
 m.forward = forward
 """
 RMS = """
@@ -110,6 +117,9 @@ def padded_norms(size: str) -> str:
 TWINS: dict[str, Twins] = {
     "layer norm without eps": Twins(
         "bert", bare("LayerNorm", NORM, EPS="m.eps"), bare("LayerNorm", NORM, EPS="0.0"), "embeddings"
+    ),
+    "variance in one pass": Twins(
+        "bert", bare("LayerNorm", NORM, EPS="m.eps"), bare("LayerNorm", ONE_PASS), "block 0"
     ),
     "eps dropped in the last norm only": Twins(
         "bert", bare("", LAST, EPS="m.eps"), bare("", LAST, EPS="0.0"), "block 1"
