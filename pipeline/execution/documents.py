@@ -19,11 +19,11 @@ from agents.capture.apply import CODE
 from agents.capture.case import Case, cases_of
 from agents.capture.model import capture_stock
 from agents.capture.stock import stock_tensors
-from agents.errors import CandidateRefused, SandboxUnavailable
+from agents.errors import SandboxUnavailable
 from agents.sandbox.capture_model import capture_model_in_sandbox, run_model_in_sandbox
 from pipeline.errors import EnvironmentProblem
 from pipeline.execution.capture_child import capture_in_child
-from pipeline.verification.equivalence import judge_patches, subject_of
+from pipeline.verification.equivalence import judge_patches, reach_of, subject_of
 from pipeline.verification.measurements import Equivalence, EquivalenceResult
 from pipeline.verification.policy import current_policy
 from pipeline.verification.replay import (
@@ -165,25 +165,39 @@ def cpu_outputs(captured: Captured, batches: Sequence[Batch]) -> list[Tensor]:
     ]
 
 
-def judge_each(captured: Captured, model: Any, patches: Sequence[Mapping[str, Any]], seed: int) -> list[Equivalence]:
-    """One answer per patch of structure or code, from the documents of the first case; the set first, then prefixes.
+def judge_each(
+    captured: Captured, model: Any, patches: Sequence[Mapping[str, Any]], seed: int
+) -> tuple[Equivalence, ...]:
+    """One answer per patch of structure or code, from the documents of the case that tells most at least cost.
 
-    Patches with a document of their own (P01) are judged by that. `seed` is hidden.
+    The set is judged first; prefixes are captured only if it is not exact. Patches with a document of their own (P01)
+    are judged by that. `seed` is hidden.
     """
-    pairs = [(captured.stock, captured.documents[0])]
-    subject = subject_of(model, seed)
+    number = telling_case(captured.cases, reach_of(model.config))
+    case, stock = captured.cases[number], captured.stock
+    if number:
+        (stock,) = capture_stock(captured.config, [Case(case.batch, case.length, "float32", case.inputs)])
+        examine(stock, captured.tensors, placed=False)
 
     def prefix(count: int) -> dict[str, Any]:
         part = _plain(patches[:count])
-        (document,), _ = _captured(captured.config, part, captured.cases[:1], is_code=_has_code(part))
-        _examined(document, captured.cases[0], captured.tensors)
+        (document,), _ = _captured(captured.config, part, [case], is_code=_has_code(part))
+        _examined(document, case, captured.tensors)
         return document
 
-    try:
-        found = judge_patches(patches, pairs, subject, model.config, prefix)
-    except (CandidateRefused, DocumentRefused):  # a part of the set cannot run alone: then the set is judged as one
-        found = judge_patches(patches, pairs, subject, model.config)
-    return [e for e, p in zip(found, patches, strict=True) if "document" not in p["parameters"]]
+    pairs = [(stock, captured.documents[number])]
+    return judge_patches(patches, pairs, subject_of(model, seed), model.config, prefix)
+
+
+def telling_case(cases: Sequence[Case], reach: int | None) -> int:
+    """The number of the smallest case with several texts that are longer than the window; else the nearest to that."""
+
+    def rank(number: int) -> tuple[bool, bool, int]:
+        case = cases[number]
+        too_short = reach is not None and case.length <= reach + 1
+        return too_short, case.batch < 2, -case.length if too_short else case.batch * case.length
+
+    return min(range(len(cases)), key=rank)
 
 
 def judge_set(captured: Captured, batch: Batch, patches: Sequence[Mapping[str, Any]]) -> Equivalence:

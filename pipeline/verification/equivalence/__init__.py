@@ -7,6 +7,6 @@ How each answer is reached: `docs/decisions/0009-four-answers-of-equivalence.md`
 """
 
 from pipeline.verification.equivalence.elementwise import Claim, claims_of, judge_document
-from pipeline.verification.equivalence.judge import judge_patches, subject_of
+from pipeline.verification.equivalence.judge import judge_patches, reach_of, subject_of
 
-__all__ = ["Claim", "claims_of", "judge_document", "judge_patches", "subject_of"]
+__all__ = ["Claim", "claims_of", "judge_document", "judge_patches", "reach_of", "subject_of"]

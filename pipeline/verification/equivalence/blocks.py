@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from pipeline.verification.equivalence.borders import Border, find_border
@@ -111,6 +112,7 @@ class _Comparison:
         case = stock["case"]
         self._inputs = draw_inputs(names, case["batch"], case["length"], subject.tokens, subject.seed)
         self._real = self._inputs["attention_mask"].bool()
+        self._real_in_stream = F.pad(self._real, padding_of(stock))
         self._border: Border | None = None
         self._stock = Recorder(stock, subject.tensors)
         self._patched = Recorder(patched, subject.tensors, self._lead)
@@ -118,7 +120,7 @@ class _Comparison:
     def _lead(self, number: int, natural: Tensor) -> Tensor:
         calls = self._stock.calls
         if number == 0 and calls:
-            self._border = find_border(calls[0].natural, natural, self._real)
+            self._border = find_border(calls[0].natural, natural, self._real_in_stream)
         if self._border is None or number >= len(calls):
             return natural
         return self._border.inward(calls[number].natural, natural)
@@ -135,42 +137,38 @@ class _Comparison:
         if paired:
             for number in range(len(self._stock.calls)):
                 found = found.and_then(self._call(number))
-        moved = None if found.fault else self._moved_output()
-        return found.and_then(self._rows("output", NATURAL, expected, output, moved))._replace(paired=paired)
+        result = self._rows("output", NATURAL, expected, output, None)
+        if result.fault is not None and found.fault is None:
+            result = self._rows("output", NATURAL, expected, output, self._moved_output())
+        return found.and_then(result)._replace(paired=paired)
 
     def _call(self, number: int) -> Found:
         one, other = self._stock.calls[number], self._patched.calls[number]
         assert self._border is not None
         place = "embeddings" if number == 0 else f"between blocks {number - 1} and {number}"
         glue = self._rows(place, NATURAL, one.natural, self._border.outward(other.natural), None)
-        return glue.and_then(self._block(number, NATURAL, one, other, one.outputs, other.outputs, None))
+        return glue.and_then(self._block(number, NATURAL, one, one.given[one.stream], one.outputs, other.outputs))
 
     def _block(
         self,
         number: int,
         drawn: str,
         one: Call,
-        other: Call,
+        stream: Tensor,
         expected: Sequence[Tensor],
         found: Sequence[Tensor],
-        moved: Sequence[Tensor] | None,
     ) -> Found:
-        """The stream that a block returns; where it is too far, rounding may explain it."""
+        """The stream that a block returns for `stream`; where it is too far, rounding may explain it."""
         assert self._border is not None
-        stream = expected[0]
-        result = self._rows(
-            f"block {number}", drawn, stream, self._border.outward(found[0]), moved[0] if moved is not None else None
-        )
-        if result.fault is None or moved is not None:
+        place, patched = f"block {number}", self._border.outward(found[0])
+        result = self._rows(place, drawn, expected[0], patched, None)
+        if result.fault is None:
             return result
-        nudge = self._stock.again(one, nudged(one.given[one.stream], self._subject.seed), self._held(number, one))
-        return self._block(number, drawn, one, other, expected, found, nudge)
+        held = one.parameters or parameters_of(self._stock, number)
+        moved = self._stock.again(one, nudged(stream, self._subject.seed), held)
+        return self._rows(place, drawn, expected[0], patched, moved[0])
 
-    def _held(self, number: int, call: Call) -> Sequence[Tensor] | None:
-        """A call's parameters where they were not kept: picked from the replay's constants."""
-        return None if call.parameters else parameters_of(self._stock, number)
-
-    def _moved_output(self) -> Tensor | None:
+    def _moved_output(self) -> Tensor:
         """The stock output when rounding moves every stream that goes into a block."""
         recorder = Recorder(self._documents[0], self._subject.tensors, lambda n, x: nudged(x, self._subject.seed + n))
         return recorder.run(self._inputs)
@@ -194,7 +192,7 @@ class _Comparison:
     def _draws(self, number: int) -> Iterator[tuple[str, Call, Call, Tensor]]:
         one = self._with_parameters(self._stock, number)
         other = self._with_parameters(self._patched, number)
-        scale = float(one.natural[self._real].pow(2).mean().sqrt())
+        scale = float(one.natural[self._real_in_stream].pow(2).mean().sqrt())
         seed = self._subject.seed + number
         for kind in KINDS:
             stream = within_scores(one, draw_stream(kind, tuple(one.natural.shape), scale, seed))
@@ -215,8 +213,7 @@ class _Comparison:
         assert self._border is not None
         led = self._border.inward(stream, other.natural)
         expected, found = self._stock.again(one, stream), self._patched.again(other, led)
-        moved = self._stock.again(one, nudged(stream, self._subject.seed))
-        return self._block(number, drawn, one, other, expected, found, moved)
+        return self._block(number, drawn, one, stream, expected, found)
 
     def whole_with_quiet_weights(self) -> Found:
         """Both whole models with quiet weights: what an epsilon decides is seen without a border."""
@@ -226,9 +223,24 @@ class _Comparison:
         return self._rows("output", QUIET, expected, output, nudge)._replace(paired=False)
 
     def _rows(self, place: str, drawn: str, stock: Tensor, patched: Tensor, moved: Tensor | None) -> Found:
-        rows = compare_rows(stock, patched, self._real, moved, self._bound)
+        real = self._real if stock.shape[1] == self._real.shape[1] else self._real_in_stream
+        rows = compare_rows(stock, patched, real, moved, self._bound)
         fault = None if rows.fault is None else Fault(place, drawn, rows.fault)
         return Found(rows.compared, rows.error, fault, True)
+
+
+def padding_of(document: Document) -> tuple[int, int]:
+    """By how many tokens a document pads its inputs on the left and on the right: the stock side may be padded too."""
+    case = [document["case"]["batch"], document["case"]["length"]]
+    for node in document["skeleton"]["nodes"]:
+        if node.get("op") in PADS and node["out"][0] == "int64" and len(node["args"][1]) == 2:
+            left, right = node["args"][1]
+            if node["out"][1] == [case[0], case[1] + left + right]:
+                return left, right
+    return 0, 0
+
+
+PADS = frozenset({"aten.pad.default", "aten.constant_pad_nd.default"})
 
 
 def parameters_of(recorder: Recorder, number: int) -> list[Tensor]:

@@ -12,11 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agents.capture.stock import stock_tensors
+from agents.errors import CandidateRefused
 from pipeline.verification.equivalence.blocks import NOTHING, Document, Found, Subject, compare_documents
 from pipeline.verification.equivalence.draws import Tokens
 from pipeline.verification.equivalence.elementwise import Claim, claims_of
 from pipeline.verification.measurements import Equivalence, EquivalenceResult
 from pipeline.verification.parts import is_causal, pad_id, plain_ids, vocabulary_of
+from pipeline.verification.replay import DocumentRefused
 
 CAST = "P56"
 WHOLE = "the whole set"
@@ -27,7 +29,10 @@ WINDOWS = {"sliding_window": 1, "local_attention": 2, "attention_window": 2, "wi
 _HARMLESS = (EquivalenceResult.EXACT, EquivalenceResult.UNKNOWN)
 
 Prefix = Callable[[int], Document]
-"""The document of the first n patches, for the case of the first pair; captured when it is asked for."""
+"""The document of the first n patches, for the case of the first pair; captured when it is asked for.
+
+Raises CandidateRefused or DocumentRefused where a part of a set cannot stand alone; then the set answers as a whole.
+"""
 
 
 def subject_of(model: Any, seed: int) -> Subject:
@@ -73,7 +78,10 @@ def judge_patches(
         return tuple(_exact(claim, found, undecided) for claim in judged)
     if prefix is None:
         return tuple(_as_the_set(claim, found) for claim in judged)
-    answers = _by_prefix(claims, pairs[0][0], subject, prefix, undecided)
+    try:
+        answers = _by_prefix(claims, pairs[0][0], subject, prefix, undecided)
+    except (CandidateRefused, DocumentRefused):
+        return tuple(_as_the_set(claim, found) for claim in judged)
     lent = any(c.bound is not None and c not in judged for c in claims)
     if not lent and all(a.result in _HARMLESS for a in answers):
         return tuple(_as_the_set(claim, found) for claim in judged)

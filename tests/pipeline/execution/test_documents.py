@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from agents.capture.case import Case
 from agents.capture.weights import random_stock
 from agents.errors import CandidateRefused, SandboxUnavailable
 from agents.types import Candidate, Drafter, PatchDraft
@@ -82,17 +83,29 @@ def test_drafted_code_is_captured_in_the_sandbox_and_bound(folder: Path) -> None
     assert found.where == "sandbox"
     assert "run in the sandbox" in found.bound
     assert [d["length"] for d in found.notes()["documents"]] == [64, 40]
-    judged = documents.judge_set(found, batch(), [*LIBRARY, SAME])
-    assert judged.result is EquivalenceResult.EXACT
+    assert documents.judge_set(found, batch(), [*LIBRARY, SAME]).result is EquivalenceResult.EXACT
+    judged = documents.judge_each(found, random_stock(CONFIG, seed=9), [*LIBRARY, SAME], seed=4)
+    assert [e.patch for e in judged] == ["P56", "P40", "P54", "P61", "P63", "code"]
+    assert {e.result for e in judged} == {EquivalenceResult.EXACT}
 
 
 @pytest.mark.sandbox
 def test_another_activation_in_code_is_not_equivalent(folder: Path) -> None:
     found = captured(folder, *LIBRARY, RELU)
-    judged = documents.judge_set(found, batch(), [*LIBRARY, RELU])
-    assert judged.result is EquivalenceResult.NOT_EQUIVALENT
-    assert judged.bound is not None
-    assert judged.bound > 1e-3
+    assert documents.judge_set(found, batch(), [*LIBRARY, RELU]).result is EquivalenceResult.NOT_EQUIVALENT
+    judged = documents.judge_each(found, random_stock(CONFIG, seed=9), [*LIBRARY, RELU], seed=4)
+    assert [e.result for e in judged[:-1]] == [EquivalenceResult.EXACT] * len(LIBRARY)
+    assert judged[-1].result is EquivalenceResult.NOT_EQUIVALENT
+    assert judged[-1].op == "block 0"
+    assert judged[-1].bound is not None
+    assert judged[-1].bound > 1e-3
+
+
+def test_the_case_that_tells_most_is_longer_than_the_window_has_company_and_is_small() -> None:
+    cases = [Case(*shape, "float16") for shape in ((1, 64), (5, 128), (2, 64), (3, 300))]
+    assert documents.telling_case(cases, None) == 2
+    assert documents.telling_case(cases, 64) == 1
+    assert documents.telling_case(cases, 1000) == 3
 
 
 @pytest.mark.sandbox
