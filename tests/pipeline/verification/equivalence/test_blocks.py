@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.verification.equivalence.blocks import compare_documents
+from pipeline.verification.equivalence.blocks import compare_documents, padding_of
 from pipeline.verification.equivalence.judge import judge_patches, reach_of, subject_of
 from pipeline.verification.measurements import Equivalence, EquivalenceResult
 
@@ -67,6 +67,16 @@ def test_the_released_patches_are_exact(documents: Documents, twins: ModuleType,
     answers = judge_patches(patches, [pair], subject_of(model, SEED), model.config)
     assert [a.patch for a in answers] == [p["pattern"] for p in patches]
     assert {a.result for a in answers} == {EquivalenceResult.EXACT}
+
+
+def test_a_padded_document_can_stand_on_the_stock_side(documents: Documents, model_of: ModelOf) -> None:
+    padded = documents["released"]
+    assert padding_of(padded) == (0, 40)
+    assert padding_of(documents["bert"]) == (0, 0)
+    found = compare_documents(padded, copy.deepcopy(padded), subject_of(model_of("bert"), SEED))
+    assert found.fault is None
+    assert found.paired
+    assert found.error == 0
 
 
 def test_each_patch_is_held_to_its_own_claim(documents: Documents, model_of: ModelOf) -> None:
