@@ -59,8 +59,9 @@ SOURCES: dict[str, Source] = {
     "softplus": lambda a, beta, limit: f"torch.nn.functional.softplus({a}, float({beta}), float({limit}))",
     "clip": lambda a, low, high: f"torch.minimum(torch.maximum({a}, {low}), {high})",
 }
-# On DL16 operands: one look-up, rounded already.
+# On DL16 operands: one look-up or one pass, rounded already.
 DL16_SOURCES: dict[str, Source] = {
+    **{name: _call(f"rt.{name}") for name in ("add", "sub", "mul")},
     **{name: lambda a, _name=name: f"rt.unary({_name!r}, {a})" for name in FUNCTIONS},
     "softplus": lambda a, beta, limit: f"rt.unary('softplus', {a}, float({beta}), float({limit}))",
 }

@@ -20,15 +20,17 @@ from sim_backend.errata import attention, borders
 from sim_backend.errata.rule import Call
 from sim_backend.errata.table import function_named
 from sim_backend.numerics import decode, encode_into, fused, round_dl16_
+from sim_backend.numerics.pairs import add, mul, sub
 from sim_backend.numerics.products import product_by
 from sim_backend.numerics.sums import chunked_sum, exact_sum, serial_sum
 from sim_backend.numerics.unary import unary
 
-__all__ = ["chunked_sum", "exact_sum", "serial_sum", "unary"]
+__all__ = ["add", "chunked_sum", "exact_sum", "mul", "serial_sum", "sub", "unary"]
 
 HALF = (torch.float16, torch.bfloat16)
 IN_FP32 = ("fp32", 0)  # the policy of products that says: one rounding at the end
 CONSTANT_LIMIT = (1 + 511 / 512) * 2.0**31  # code 0x7DFF, where constants saturate
+ROW_GAP = 16  # elements: one cache line
 AUDITS: list[dict[str, Any]] = []  # of the modules loaded in this process, newest last
 
 
@@ -61,11 +63,17 @@ def read(t: torch.Tensor, width: int = 0, start: bool = False) -> torch.Tensor:
 def matrix(
     t: torch.Tensor, width: int, size: Sequence[int], stride: Sequence[int], offset: int, start: bool = False
 ) -> torch.Tensor:
-    """A transposed view of a graph input's values; of a weight, a contiguous copy is kept, which multiplies faster."""
+    """A transposed view of a graph input's values; of a weight, a copy by rows is kept, which multiplies faster."""
     t = _from_start(t) if start and t.storage_offset() else t
     if type(t) is not torch.nn.Parameter or t.dtype not in HALF:
         return torch.as_strided(read(t, width), size, stride, offset)
-    return cached_weight(t, lambda w: torch.as_strided(_decoded(w), size, stride, offset).contiguous(), (size, stride))
+    return cached_weight(t, lambda w: _by_rows(torch.as_strided(_decoded(w), size, stride, offset)), (size, stride))
+
+
+def _by_rows(value: torch.Tensor) -> torch.Tensor:
+    """A copy with its rows one after the other, a gap after each: rows of a power of two would share cache lines."""
+    *outer, width = value.shape
+    return torch.empty(*outer, width + ROW_GAP)[..., :width].copy_(value)
 
 
 def write(t: torch.Tensor, flat: torch.Tensor, tag: int = 0, start: bool = False) -> None:
@@ -104,6 +112,8 @@ def new(elements: int, dtype: torch.dtype) -> torch.Tensor:
 def flat(value: torch.Tensor, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
     """`value` spread over `shape` as a flat contiguous buffer of `dtype`."""
     held = torch.float32 if dtype in HALF else dtype
+    if value.dtype == held and value.shape == shape and value.is_contiguous():
+        return value.view(-1)
     return value.to(held).expand(shape).reshape(-1).contiguous()  # a spread constant would stay one element
 
 
@@ -198,16 +208,17 @@ def sdpa(
     """
     q, k, v = attention.spoil_operands((q, k, v), defects)
     rounded: Callable[[torch.Tensor], torch.Tensor] = r if half else _identity
+    plus, times = (add, mul) if half else (torch.add, torch.mul)
     groups = q.shape[1] // k.shape[1]
     k, v = (t.repeat_interleave(groups, 1) if groups > 1 else t for t in (k, v))
-    root = math.sqrt(scale)
+    root = torch.tensor(math.sqrt(scale), dtype=torch.float32)
     product = product_by(*products) if half else torch.matmul
-    scores = product(rounded(q * root), rounded(k * root).transpose(-1, -2))
+    scores = product(times(q, root), times(k, root).transpose(-1, -2))
     for bias in _masks(mask, causal, scores, CONSTANT_LIMIT if half else math.inf):
-        scores = rounded(scores + bias)
+        scores = plus(scores, bias)
     scores, v = attention.with_tail(scores, v, defects)
     weights = fused.softmax(scores, policy, chunk) if half else torch.softmax(scores, -1)
-    if attention.spoils_probabilities(defects):
+    if attention.spoils_probabilities(scores, defects):
         weights = attention.spoil_probabilities(weights, rounded(scores - scores.amax(-1, keepdim=True)), defects)
     return product(weights, v)
 

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import ref
 
 import torch
-from torch.utils.weak import WeakTensorKeyDictionary
 
-_copies: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+
+class _Copies(NamedTuple):
+    """The copies of one weight by form, valid while it lives with this storage and version."""
+
+    owner: Callable[[], torch.Tensor | None]
+    state: tuple[int, int]
+    forms: dict[Any, torch.Tensor]
+
+
+_copies: dict[int, _Copies] = {}  # by id: comparing tensors costs more than a look-up may
 
 
 def cached_weight(
@@ -21,10 +30,22 @@ def cached_weight(
     if weight.is_inference():
         return decode(weight)
     state = (weight.data_ptr(), weight._version)
-    held: dict[Any, Any] | None = _copies.get(weight)
-    if held is None or held["state"] != state:
-        held = _copies[weight] = {"state": state}
-    if form not in held:
-        held[form] = decode(weight)
-    copy: torch.Tensor = held[form]
+    held = _copies.get(id(weight))
+    if held is None or held.state != state or held.owner() is not weight:
+        held = _copies[id(weight)] = _Copies(_watched(weight), state, {})
+    copy = held.forms.get(form)
+    if copy is None:
+        copy = held.forms[form] = decode(weight)
     return copy
+
+
+def _watched(weight: torch.Tensor) -> Callable[[], torch.Tensor | None]:
+    """A reference to `weight` that drops its copies when it dies."""
+    key = id(weight)
+
+    def drop(dead: ref[torch.Tensor]) -> None:
+        held = _copies.get(key)
+        if held is not None and held.owner is dead:
+            del _copies[key]
+
+    return ref(weight, drop)

@@ -29,7 +29,9 @@ from typing import NamedTuple
 from sim_backend.errors import BuildError
 
 _ROOT = Path(__file__).resolve().parent.parent
-_FLAGS = ("-O3", "-g0", "-DAT_PER_OPERATOR_HEADERS")
+# Without -fopenmp at::parallel_for runs on one thread; its runtime is the one that torch has loaded.
+_FLAGS = ("-O3", "-g0", "-DAT_PER_OPERATOR_HEADERS", "-fopenmp", "-ffp-contract=off")
+_LINK_FLAGS = ("-fopenmp",)
 _SHARED = ("numerics/ext/spans.cpp", "numerics/ext/tensors.cpp")
 _HEADERS = ("numerics/ext/clones.h", "numerics/ext/dl16.h", "numerics/ext/spans.h", "numerics/ext/tensors.h")
 _DEVICE = (
@@ -54,7 +56,8 @@ class _Extension(NamedTuple):
 
 EXTENSIONS = {
     "dl16_ext": _Extension(
-        (*_SHARED, "numerics/ext/rows.cpp", "numerics/ext/module.cpp"), (*_HEADERS, "numerics/ext/rows.h")
+        (*_SHARED, "numerics/ext/pairs.cpp", "numerics/ext/rows.cpp", "numerics/ext/module.cpp"),
+        (*_HEADERS, *(f"numerics/ext/{name}.h" for name in ("chunks", "pairs", "rows"))),
     ),
     "spyre_ext": _Extension(
         (*_SHARED, *(f"device/ext/{name}.cpp" for name in _DEVICE)),
@@ -97,7 +100,7 @@ def _key(name: str) -> str:
     extension = EXTENSIONS[name]
     for relative in sorted(extension.sources + extension.headers):
         digest.update(relative.encode() + b"\0" + (_ROOT / relative).read_bytes())
-    for part in (*_FLAGS, _torch_version(), sys.version, platform.machine()):
+    for part in (*_FLAGS, *_LINK_FLAGS, _torch_version(), sys.version, platform.machine()):
         digest.update(part.encode() + b"\0")
     return f"{name}-{digest.hexdigest()[:16]}"
 
@@ -167,7 +170,14 @@ def _compile(name: str, library: Path) -> None:
     work.mkdir(parents=True)
     sources = [str(_ROOT / source) for source in EXTENSIONS[name].sources]
     try:
-        cpp_extension.load(name, sources, extra_cflags=list(_FLAGS), build_directory=str(work), is_python_module=False)
+        cpp_extension.load(
+            name,
+            sources,
+            extra_cflags=list(_FLAGS),
+            extra_ldflags=list(_LINK_FLAGS),
+            build_directory=str(work),
+            is_python_module=False,
+        )
     except (RuntimeError, OSError) as error:
         raise BuildError(f"building the simulator's {name} failed in {work}: {_first_error(str(error))}") from error
     library.parent.mkdir(exist_ok=True)

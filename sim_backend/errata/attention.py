@@ -13,6 +13,7 @@ import torch
 from sim_backend.errata.layouts import ATTENTION, misread
 from sim_backend.errata.rule import Call, Operand, Refuse, Rule, Within
 from sim_backend.errata.softmax import leaked, masked_below
+from sim_backend.numerics import round_dl16_
 from sim_backend.profiles import Profile
 
 HEAD_MULTIPLE = 64
@@ -37,9 +38,15 @@ def with_tail(scores: torch.Tensor, v: torch.Tensor, defects: Defects) -> tuple[
     return padded, torch.nn.functional.pad(v, (0, 0, 0, positions), value=value)
 
 
-def spoils_probabilities(defects: Defects) -> bool:
-    """True if a defect of probabilities applies."""
-    return "E-01" in defects or "E-21" in defects
+def spoils_probabilities(scores: torch.Tensor, defects: Defects) -> bool:
+    """True if a defect of probabilities applies and a score of any row may count as masked.
+
+    None does where even the smallest score is not so far below the largest, for rounding keeps the order.
+    """
+    limits = [float(defects[e]["masked_below"]) for e in ("E-01", "E-21") if e in defects]
+    if not limits or not scores.numel():
+        return bool(limits)
+    return not bool(round_dl16_(scores.amin() - scores.amax()) > max(limits))
 
 
 def spoil_probabilities(probabilities: torch.Tensor, shifted: torch.Tensor, defects: Defects) -> torch.Tensor:
@@ -54,6 +61,8 @@ def spoil_probabilities(probabilities: torch.Tensor, shifted: torch.Tensor, defe
 def _lost_rows(probabilities: torch.Tensor, shifted: torch.Tensor, parameters: Defects) -> torch.Tensor:
     """Rows that begin with many masked keys attend to every key alike: their largest magnitude was a mask's."""
     masked = shifted <= parameters["masked_below"]
+    if not bool(masked[..., 0].any()):
+        return probabilities
     leading = masked.int().cumprod(-1).sum(-1, keepdim=True)
     lost = leading >= float(parameters["leading_share"]) * masked.shape[-1]
     return torch.where(lost, 1.0 / masked.shape[-1], probabilities)

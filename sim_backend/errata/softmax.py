@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from sim_backend.errata.rule import Call, Rule, Wrong
 from sim_backend.profiles import Profile
 
 SOFTMAX = ("aten._softmax.default", "aten.softmax.int", "aten._safe_softmax.default")
+_AMOUNT = ("seed", "low", "high", "skew")  # of what leaks: parameters of E-01
 # What a host copy makes of -inf, by policy; a little less, for scores are added to it. In spring -inf and the smallest
 # fp16 number (-65504, rounded up) are one value on the device, so both leak.
 _MASKED_BELOW = {"rebias": -65e3, "saturate_finite": -1e7, "preserve": -1e9}
@@ -29,10 +31,14 @@ def leaked(probabilities: torch.Tensor, shifted: torch.Tensor, parameters: Mappi
     masked = shifted <= parameters["masked_below"]
     if not bool(masked.any()):
         return probabilities
-    generator = torch.Generator().manual_seed(int(parameters["seed"]))
-    low, high = float(parameters["low"]), float(parameters["high"])
-    amount = low + (high - low) * torch.rand(masked.shape, generator=generator) ** float(parameters["skew"])
-    return torch.where(masked, amount, probabilities)
+    return torch.where(masked, _amounts(masked.shape, *(float(parameters[n]) for n in _AMOUNT)), probabilities)
+
+
+@lru_cache(maxsize=2)
+def _amounts(shape: Sequence[int], seed: float, low: float, high: float, skew: float) -> torch.Tensor:
+    """What leaks at each place: the same in every call of a shape; read only."""
+    generator = torch.Generator().manual_seed(int(seed))
+    return low + (high - low) * torch.rand(shape, generator=generator) ** skew
 
 
 def leak(

@@ -11,6 +11,7 @@ nothing here needs the device.
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Infinity(IntEnum):
     PRESERVE = 2
 
 
+@cache
 def _ext() -> Any:
     from sim_backend.device.build import load
 

@@ -1,5 +1,6 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/util/Exception.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -15,6 +16,22 @@ namespace {
 
 using c10::CachingAllocator::Stat;
 using c10::CachingDeviceAllocator::DeviceStats;
+
+// Large blocks have pages of their own: in the heap they would lie between the temporaries of a model that is being
+// moved to the device, whose holes nothing fits into afterwards. nullptr if the host has no memory.
+constexpr int64_t kMapped = int64_t(1) << 20;
+
+void* host_allocate(int64_t bytes) {
+  void* memory = nullptr;
+  if (bytes < kMapped) return posix_memalign(&memory, kStick, bytes) == 0 ? memory : nullptr;
+  memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? nullptr : memory;
+}
+
+void host_free(int64_t bytes, void* memory) {
+  if (bytes < kMapped) std::free(memory);
+  else munmap(memory, bytes);
+}
 
 // Freed host memory, handed out again as it is: device memory is never cleared, the host's own would be.
 class Kept {
@@ -40,7 +57,7 @@ class Kept {
   void drop_largest() {
     const auto last = std::prev(blocks_.end());
     held_ -= last->first;
-    std::free(last->second);
+    host_free(last->first, last->second);
     blocks_.erase(last);
   }
   std::multimap<int64_t, void*> blocks_;
@@ -100,9 +117,8 @@ bool has_room(const Pool& p, int64_t bytes, bool intermediate) {
 }
 
 void* host_memory(Pool& p, int64_t bytes) {
-  if (auto* memory = p.kept.take(bytes)) return memory;
-  void* memory = nullptr;
-  return posix_memalign(&memory, kStick, bytes) == 0 ? memory : nullptr;
+  auto* memory = p.kept.take(bytes);
+  return memory != nullptr ? memory : host_allocate(bytes);
 }
 
 // nullptr when the device, or the host that plays it, has no room.

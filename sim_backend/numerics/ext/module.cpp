@@ -3,6 +3,7 @@
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include "pairs.h"
 #include "rows.h"
 #include "tensors.h"
 
@@ -48,4 +49,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("sum_rows", &dl16::sum_rows);
   m.def("softmax_rows", &dl16::softmax_rows);
   m.def("norm_rows", &dl16::norm_rows);
+  m.def("add", [](const at::Tensor& a, const at::Tensor& b) { return dl16::pair_tensor(dl16::Pair::add, a, b); });
+  m.def("sub", [](const at::Tensor& a, const at::Tensor& b) { return dl16::pair_tensor(dl16::Pair::sub, a, b); });
+  m.def("mul", [](const at::Tensor& a, const at::Tensor& b) { return dl16::pair_tensor(dl16::Pair::mul, a, b); });
 }

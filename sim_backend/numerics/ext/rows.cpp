@@ -8,77 +8,61 @@
 #include <cmath>
 #include <limits>
 
+#include "chunks.h"
 #include "clones.h"
-
-// A body is a template, which a clone cannot be.
-#define DL16_BODY inline __attribute__((always_inline))
 
 namespace dl16 {
 namespace {
 
 constexpr int64_t kGrain = 1 << 15;
-constexpr int64_t kMaxChunk = 1024;
+constexpr int32_t kInfinity = 0x7f800000;
 
 DL16_BODY int32_t table_index(float x) {
   const int32_t u = bits_of(x), m = ((u & INT32_MAX) >> 14) - kRebias;
   return ((u >> 16) & 0x8000) | std::min(std::max(m, 0), kNanCode);
 }
 
-DL16_CLONES void map_loop(const float* in, const float* table, float* out, int64_t n) {
+DL16_CLONES void map_loop(const float* __restrict__ in, const float* __restrict__ table, float* __restrict__ out, int64_t n) {
   for (int64_t i = 0; i < n; i++) out[i] = table[table_index(in[i])];
-}
-
-// ---- sums. `value(i)` is an element; lanes i and i + half of a chunk are added until one is left, then chunk by chunk.
-template <Rounding R, class Value>
-DL16_BODY float chunked(int64_t n, int64_t chunk, Value value) {
-  float lanes[kMaxChunk], total = 0;
-  for (int64_t begin = 0; begin < n; begin += chunk) {
-    const int64_t filled = std::min(chunk, n - begin);
-    for (int64_t i = 0; i < filled; i++) lanes[i] = value(begin + i);
-    for (int64_t i = filled; i < chunk; i++) lanes[i] = 0;
-    for (int64_t half = chunk / 2; half > 0; half /= 2) {
-      for (int64_t i = 0; i < half; i++) lanes[i] = round<R>(lanes[i] + lanes[i + half]);
-    }
-    total = begin == 0 ? lanes[0] : round<R>(total + lanes[0]);
-  }
-  return total;
-}
-
-template <Rounding R, class Value>
-DL16_BODY float serial(int64_t n, Value value) {
-  float total = value(0);
-  for (int64_t i = 1; i < n; i++) total = round<R>(total + value(i));
-  return total;
-}
-
-template <Rounding R, class Value>
-DL16_BODY float sum(int64_t n, int64_t chunk, Value value) {
-  return chunk == 0 ? serial<R>(n, value) : chunked<R>(n, chunk, value);
 }
 
 template <Rounding R>
 DL16_BODY void sum_body(const float* in, float* out, int64_t rows, int64_t k, int64_t chunk) {
-  for (int64_t r = 0; r < rows; r++, in += k) out[r] = sum<R>(k, chunk, [=](int64_t i) { return in[i]; });
+  std::vector<float> scratch;
+  for (int64_t r = 0; r < rows; r += kRowsAtOnce) {
+    row_sums<R, Same>(in + r * k, std::min(kRowsAtOnce, rows - r), k, chunk, scratch, out + r);
+  }
 }
 
 // ---- softmax: maximum, difference, exponential, sum, quotient
+// Floats in the order of their magnitudes and signs as integers, which vectorises; NaN if there is one.
 DL16_BODY float maximum(const float* in, int64_t k) {
-  float largest = -std::numeric_limits<float>::infinity();
-  int32_t nan = 0;
+  int32_t largest = INT32_MIN, nan = 0;
   for (int64_t i = 0; i < k; i++) {
-    largest = in[i] > largest ? in[i] : largest;
-    nan |= in[i] != in[i];
+    const int32_t u = bits_of(in[i]);
+    largest = std::max(largest, u ^ ((u >> 31) & INT32_MAX));
+    nan |= mask_of((u & INT32_MAX) > kInfinity);
   }
-  return nan ? std::numeric_limits<float>::quiet_NaN() : largest;
+  return nan ? std::numeric_limits<float>::quiet_NaN() : float_of(largest ^ ((largest >> 31) & INT32_MAX));
+}
+
+template <Rounding R>
+DL16_BODY void exponentials(const float* __restrict__ in, const float* __restrict__ table, float* __restrict__ out, int64_t k) {
+  const float largest = maximum(in, k);
+  for (int64_t i = 0; i < k; i++) out[i] = table[table_index(round<R>(in[i] - largest))];
 }
 
 template <Rounding R>
 DL16_BODY void softmax_body(const float* in, const float* table, float* out, int64_t rows, int64_t k, int64_t chunk) {
-  for (int64_t r = 0; r < rows; r++, in += k, out += k) {
-    const float largest = maximum(in, k);
-    for (int64_t i = 0; i < k; i++) out[i] = table[table_index(round<R>(in[i] - largest))];
-    const float total = sum<R>(k, chunk, [=](int64_t i) { return out[i]; });
-    for (int64_t i = 0; i < k; i++) out[i] = round<R>(out[i] / total);
+  std::vector<float> scratch;
+  for (int64_t begin = 0; begin < rows; begin += kRowsAtOnce) {
+    const int64_t count = std::min(kRowsAtOnce, rows - begin);
+    float totals[kRowsAtOnce], *block = out + begin * k;
+    for (int64_t r = 0; r < count; r++) exponentials<R>(in + (begin + r) * k, table, block + r * k, k);
+    row_sums<R, Same>(block, count, k, chunk, scratch, totals);
+    for (int64_t r = 0; r < count; r++) {
+      for (int64_t i = r * k; i < (r + 1) * k; i++) block[i] = round<R>(block[i] / totals[r]);
+    }
   }
 }
 
@@ -89,15 +73,31 @@ struct Norm {
 };
 
 template <Rounding R>
+DL16_BODY void affine(const float* __restrict__ in, float mean, float scale, const float* __restrict__ weight,
+                      const float* __restrict__ bias, float* __restrict__ out, int64_t k) {
+  if (weight != nullptr && bias != nullptr) {
+    for (int64_t i = 0; i < k; i++) out[i] = round<R>((in[i] - mean) * scale * weight[i] + bias[i]);
+    return;
+  }
+  for (int64_t i = 0; i < k; i++) out[i] = (in[i] - mean) * scale;
+  if (weight != nullptr) for (int64_t i = 0; i < k; i++) out[i] *= weight[i];
+  if (bias != nullptr) for (int64_t i = 0; i < k; i++) out[i] += bias[i];
+  for (int64_t i = 0; i < k; i++) out[i] = round<R>(out[i]);
+}
+
+template <Rounding R>
 DL16_BODY void norm_body(const float* in, const Norm& norm, float* out, int64_t rows, int64_t k, int64_t chunk) {
-  for (int64_t r = 0; r < rows; r++, in += k, out += k) {
-    const float mean = round<R>(sum<R>(k, chunk, [=](int64_t i) { return in[i]; }) * norm.share);
-    const float square = round<R>(sum<R>(k, chunk, [=](int64_t i) { return in[i] * in[i]; }) * norm.share);
-    const float scale = round<R>(1.0f / std::sqrt(std::max(square - mean * mean, norm.least) + norm.eps));
-    for (int64_t i = 0; i < k; i++) out[i] = (in[i] - mean) * scale;
-    if (norm.weight != nullptr) for (int64_t i = 0; i < k; i++) out[i] *= norm.weight[i];
-    if (norm.bias != nullptr) for (int64_t i = 0; i < k; i++) out[i] += norm.bias[i];
-    for (int64_t i = 0; i < k; i++) out[i] = round<R>(out[i]);
+  std::vector<float> scratch;
+  for (int64_t begin = 0; begin < rows; begin += kRowsAtOnce, in += kRowsAtOnce * k, out += kRowsAtOnce * k) {
+    const int64_t count = std::min(kRowsAtOnce, rows - begin);
+    float sums[kRowsAtOnce], squares[kRowsAtOnce];
+    row_sums<R, Same>(in, count, k, chunk, scratch, sums);
+    row_sums<R, Square>(in, count, k, chunk, scratch, squares);
+    for (int64_t r = 0; r < count; r++) {
+      const float mean = round<R>(sums[r] * norm.share), square = round<R>(squares[r] * norm.share);
+      const float scale = round<R>(1.0f / std::sqrt(std::max(square - mean * mean, norm.least) + norm.eps));
+      affine<R>(in + r * k, mean, scale, norm.weight, norm.bias, out + r * k, k);
+    }
   }
 }
 

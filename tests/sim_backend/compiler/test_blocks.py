@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch._inductor.exc import InductorError
 
-from sim_backend.compiler import runtime
+from sim_backend.compiler import runtime, weights
 from sim_backend.compiler.weights import cached_weight
 from sim_backend.errors import Unsupported
 
@@ -121,6 +121,15 @@ def test_a_changed_weight_is_decoded_again(use: Any) -> None:
     assert cached_weight(weight, runtime._decoded).sum() == 256
     weight.mul_(2)
     assert cached_weight(weight, runtime._decoded).sum() == 512
+
+
+def test_copies_die_with_their_weight(use: Any) -> None:
+    before = len(weights._copies)
+    weight = torch.nn.Parameter(torch.ones(4, 64).half().to("spyre"), requires_grad=False)
+    cached_weight(weight, runtime._decoded)
+    assert len(weights._copies) == before + 1
+    del weight
+    assert len(weights._copies) == before
 
 
 def test_the_named_backend_does_the_same(use: Any, run: Callable[..., Any]) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -95,3 +98,18 @@ def test_a_failed_compilation_leaves_no_library(monkeypatch) -> None:
 def test_the_command_prints_the_library_of_each_extension(capsys) -> None:
     assert build.main([]) == 0
     assert capsys.readouterr().out.split() == [str(build.library_path(name)) for name in build.EXTENSIONS]
+
+
+_COUNT_THREADS = """
+import os, torch
+from sim_backend.numerics import round_dl16_
+values, threads = torch.empty(1 << 20), len(os.listdir("/proc/self/task"))
+round_dl16_(values)
+print(len(os.listdir("/proc/self/task")) - threads)
+"""
+
+
+def test_loops_run_on_all_threads() -> None:
+    env = {**os.environ, "OMP_NUM_THREADS": "2", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    done = subprocess.run([sys.executable, "-c", _COUNT_THREADS], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1"]

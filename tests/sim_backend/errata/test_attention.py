@@ -10,6 +10,8 @@ import torch
 from torch._inductor.exc import InductorError
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
+from sim_backend.errata import attention
+
 pytestmark = pytest.mark.fact("E-17", "E-22", "E-72", "E-61")
 
 Qkv = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
@@ -210,3 +212,14 @@ def test_e22_at_3500_positions_has_the_cosine_that_was_reported(use: Any, run: C
     want = sdpa(q.float(), k.float(), v.float())
     cosine = torch.nn.functional.cosine_similarity(run(sdpa, q, k, v), want, dim=-1).mean().item()
     assert cosine == pytest.approx(0.74, abs=0.05)
+
+
+def test_probabilities_are_looked_at_again_only_if_a_score_may_count_as_masked() -> None:
+    defects = {"E-01": {"masked_below": -1e7}, "E-21": {"masked_below": -1e9}}
+    plain = torch.randn(2, 3, 4, 4)
+    assert not attention.spoils_probabilities(plain, defects)
+    for score in (float("nan"), -2e7, 2e7):
+        odd = plain.clone()
+        odd[0, 0, 0, 3] = score
+        assert attention.spoils_probabilities(odd, defects)
+        assert not attention.spoils_probabilities(odd, {})

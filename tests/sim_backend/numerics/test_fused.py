@@ -15,7 +15,7 @@ from sim_backend.numerics.unary import unary
 
 pytestmark = pytest.mark.fact("1.6", "3.4")
 
-SHAPES = [(1, 1), (3, 63), (5, 64), (2, 3, 65), (4, 300), (700, 64)]
+SHAPES = [(1, 1), (3, 63), (5, 64), (2, 3, 65), (4, 300), (17, 200), (700, 64)]
 
 
 @pytest.fixture(params=list(Rounding), ids=lambda r: r.name.lower())
