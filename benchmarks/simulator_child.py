@@ -81,11 +81,22 @@ def forward(name: str) -> dict[str, Any]:
 
 @torch.no_grad()
 def first(name: str) -> dict[str, Any]:
-    """Seconds of the first forward in block form: tracing, compiling and running; imports are done before."""
-    import torch._inductor.compile_fx  # noqa: F401
+    """The first forward in block form: seconds of tracing, compiling and running; imports are done before.
 
+    With the peak of resident memory until then, less that of the idle process, over the bytes of the fp32 weights.
+    """
+    import torch._inductor.compile_fx
+    import transformers.models.bert.modeling_bert  # noqa: F401
+
+    import adapters  # noqa: F401
+    import sim_backend.capabilities  # noqa: F401
+
+    torch.zeros(1).to("spyre")
+    idle = _peak()
     model, batch = adapted(name), inputs(name)
-    return {"seconds": _seconds(lambda: model(**batch))}
+    weights = 4 * sum(p.numel() for p in model.parameters())
+    seconds = _seconds(lambda: model(**batch))
+    return {"seconds": seconds, "memory": (_peak() - idle) / weights, "idle": idle, "weights": weights}
 
 
 @torch.no_grad()
@@ -115,30 +126,13 @@ def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-@torch.no_grad()
-def memory(name: str) -> dict[str, Any]:
-    """(peak resident memory of an adapted run less that of the idle process) / bytes of the fp32 weights."""
-    import torch._inductor.compile_fx
-    import transformers.models.bert.modeling_bert  # noqa: F401
-
-    import adapters  # noqa: F401
-    import sim_backend.capabilities  # noqa: F401
-
-    torch.zeros(1).to("spyre")
-    idle = _peak()
-    model = adapted(name)
-    weights = 4 * sum(p.numel() for p in model.parameters())
-    model(**inputs(name))
-    return {"ratio": (_peak() - idle) / weights, "idle": idle, "weights": weights}
-
-
 def imported() -> dict[str, Any]:
     """Milliseconds that `import torch` took in this process."""
     return {"milliseconds": 1000 * IMPORT_SECONDS}
 
 
 TASKS = {
-    "forward": forward, "first": first, "graph": graph, "capability": capability, "memory": memory, "import": imported,
+    "forward": forward, "first": first, "graph": graph, "capability": capability, "import": imported,
 }  # fmt: skip
 
 if __name__ == "__main__":
