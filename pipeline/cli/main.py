@@ -13,6 +13,7 @@ GROUPS = (
     "check",
     "coverage",
     "db",
+    "diagnose",
     "evidence",
     "ops",
     "profile",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agents.types import Diagnosis, Failure, FailureKind, PatternUse
@@ -69,6 +70,43 @@ def diagnose_failures(failures: Iterable[Failure], facts: Facts) -> list[Diagnos
     A fallback that no pattern removes is not asked to be patched: it costs a transfer, its values are right.
     """
     return [diagnose_one(f, patterns_for(f, facts)) for f in failures]
+
+
+def diagnose_reports(reports: Sequence[dict[str, Any]], facts: Facts) -> list[Diagnosis]:
+    """The loud causes of several reports, then the CPU fallbacks.
+
+    The first reports are those of the usual input; one with `only_for` adds what the others do not have, and says so in
+    the evidence. A fallback's evidence holds what it costs.
+    """
+    usual = [r for r in reports if "only_for" not in r]
+    rare = [r for r in reports if "only_for" in r]
+    found = diagnose_failures(failures_of(usual), facts)
+    fallbacks = diagnose_failures(fallbacks_of(usual[-1]), facts)
+    known = {place(d.failure) for d in [*found, *fallbacks]}
+    for report in rare:
+        for failure in [*failures_of([report]), *fallbacks_of(report)]:
+            if place(failure) not in known:
+                known.add(place(failure))
+                new = diagnose_one(failure, patterns_for(failure, facts))
+                new.evidence["only_for"] = report["only_for"]
+                (fallbacks if failure.kind is FailureKind.CPU_FALLBACK else found).append(new)
+    for diagnosis in fallbacks:
+        diagnosis.evidence.update(cost(diagnosis.failure))
+    return [*found, *fallbacks]
+
+
+def place(failure: Failure) -> tuple[str, ...]:
+    """What makes two failures of different inputs the same: sizes in messages are those of the input."""
+    return failure.kind, failure.op, failure.source, failure.module
+
+
+_BYTES = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "bool": 1, "int8": 1, "uint8": 1}
+
+
+def cost(failure: Failure) -> dict[str, Any]:
+    """What a fallback costs per call of the model: its calls, and the bytes of its operands that leave the device."""
+    sizes = [math.prod(s) * _BYTES.get(d, 2) for s, d in zip(failure.shapes, failure.dtypes, strict=False)]
+    return {"calls": failure.count, "operand_bytes": sum(sizes) * failure.count}
 
 
 def diagnose_findings(findings: Iterable[Finding], facts: Facts) -> list[Diagnosis]:

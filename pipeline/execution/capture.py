@@ -55,6 +55,45 @@ def stock_reports(subject: Subject) -> list[dict[str, Any]]:
     return reports
 
 
+LONG = 1024
+"""Tokens of the long probe, or as many as the model has positions for: windows and chunks show only there."""
+
+
+def rare_inputs(config: Any) -> dict[str, dict[str, torch.Tensor]]:
+    """Host inputs that reach branches which the probe does not: one row without padding, and a long text."""
+    positions = getattr(config.get_text_config(), "max_position_embeddings", None) or LONG
+    longest = min(int(positions), LONG)
+    usual = probe_inputs(config)
+    alone = {k: v[:1] for k, v in usual.items()}
+    return {
+        "one row without padding": alone,
+        f"a text of {longest} tokens": {k: _lengthened(v, longest) for k, v in alone.items()},
+    }
+
+
+def _lengthened(row: torch.Tensor, length: int) -> torch.Tensor:
+    return row.repeat(1, -(-length // row.shape[1]))[:, :length].contiguous()
+
+
+def rare_reports(subject: Subject) -> list[dict[str, Any]]:
+    """Capability reports of the stock model in fp16 for rare kinds of input, each with `only_for`, the kind's name.
+
+    A kind that the model cannot run on the host either (more positions than it has) is left out.
+    """
+    device = open_device(subject.device, subject.profile)
+    inspection = inspect_checkpoint(subject.folder)
+    model = build_meta(subject.folder)
+    embedder = StockEmbedder(model, inspection.chain.pooling[0], inspection.chain.normalize)
+    found = []
+    for name, inputs in rare_inputs(model.config).items():
+        try:
+            report = device.capability(embedder, inputs, dtype=torch.float16, blocks=None).to_dict()
+        except (IndexError, RuntimeError):
+            continue
+        found.append({**report, "only_for": name})
+    return found
+
+
 def adapted_report(subject: Subject) -> dict[str, Any]:
     """The capability report of the model with its patches applied, in the dtype they choose."""
     import adapters

@@ -13,7 +13,7 @@ from pipeline.weights.children_env import children_env
 from pipeline.work.environment import environment_of
 from pipeline.work.process import run_child
 
-TIMEOUT_S = {"inspect": 120.0, "capture": 180.0, "execute": 560.0, "diagnose": 560.0}
+TIMEOUT_S = {"inspect": 120.0, "capture": 180.0, "execute": 560.0, "diagnose": 1800.0}
 MEMORY_MB = 20_000
 
 

@@ -49,7 +49,7 @@ def run_diagnose(spec: dict[str, Any]) -> dict[str, Any]:
     from pipeline.execution.diagnose import diagnose
     from pipeline.execution.subject import subject_from_spec
 
-    return diagnose(subject_from_spec(spec))
+    return diagnose(subject_from_spec(spec), reproducers=bool(spec.get("reproducers")))
 
 
 def run_draft(spec: dict[str, Any]) -> dict[str, Any]:

@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from pipeline.execution.children import call_device_child
+from pipeline.execution.reproduce import verified
 from pipeline.execution.subject import Subject
 from pipeline.execution.weights import prepare
 
 
-def diagnose(subject: Subject) -> dict[str, Any]:
-    """OUT of the stage: `diagnoses`, `predicted`, `fingerprint`."""
+def diagnose(subject: Subject, *, reproducers: bool = False) -> dict[str, Any]:
+    """OUT of the stage: `diagnoses`, `predicted`, `fingerprint`, `curves`.
+
+    With `reproducers`, each diagnosis's evidence holds a script that failed the same way in a fresh process, or why
+    there is none.
+    """
     prepared = prepare(subject)
     spec = {
         "model": subject.model,
@@ -19,14 +24,19 @@ def diagnose(subject: Subject) -> dict[str, Any]:
         "profile": subject.profile,
         "device": subject.device,
         "workdir": str(subject.workdir),
+        "reproducers": reproducers,
     }
     answer = call_device_child("pipeline.execution.diagnose_run", spec, subject.workdir)
+    for number, diagnosis in enumerate(answer["diagnoses"] if reproducers else ()):
+        evidence = diagnosis["evidence"]
+        evidence["reproducer"] = verified(evidence["reproducer"], subject.workdir, f"reproducer-{number}")
     return {
         "outcome": "passed",
         "reason": f"{len(answer['diagnoses'])} causes",
         "diagnoses": answer["diagnoses"],
         "predicted": answer["predicted"],
         "fingerprint": answer["fingerprint"],
+        "curves": answer["curves"],
         "weights": subject.weights_word,
         "depth": prepared.depth,
     }

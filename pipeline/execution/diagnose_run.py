@@ -1,8 +1,8 @@
 """The diagnosis child: all causes of one stock checkpoint on the device, silent ones included.
 
 `python -m pipeline.execution.diagnose_run SPEC.json OUT.json`. SPEC: a stage SPEC with `weights_dir`, the folder the
-weights are loaded from. OUT: `diagnoses` (a list of `dataclasses.asdict(Diagnosis)`), `predicted`, `fingerprint`,
-`curves` (error per layer, by kind of input), `seconds`.
+weights are loaded from, and `reproducers` (true: a script per cause). OUT: `diagnoses` (a list of
+`dataclasses.asdict(Diagnosis)`), `predicted`, `fingerprint`, `curves` (error per layer, by kind of input), `seconds`.
 
 The causes that raise come from the capability report. The silent ones need a model that runs, so the patterns that
 cure the first kind are applied on the CPU before the search takes its values.
@@ -22,28 +22,47 @@ import torch
 from agents.types import Diagnosis
 from pipeline.diagnosis.facts import model_facts
 from pipeline.diagnosis.patterns import STICK
+from pipeline.diagnosis.reproducer.script import Setting
 from pipeline.diagnosis.service import (
-    diagnose_failures,
     diagnose_findings,
-    failures_of,
-    fallbacks_of,
+    diagnose_reports,
     predictions_of,
 )
 from pipeline.diagnosis.wrong_values.search import Search, silent_causes
-from pipeline.execution.capture import BATCH, LENGTH, stock_reports
+from pipeline.execution import reproduce
+from pipeline.execution.capture import BATCH, LENGTH, probe_inputs, rare_reports, stock_reports
+from pipeline.execution.embedder import StockEmbedder
 from pipeline.execution.models import load_weights
 from pipeline.execution.subject import Subject, subject_from_spec
+from pipeline.inspection import inspect_checkpoint
 
 
-def diagnose(subject: Subject, weights: Path) -> dict[str, Any]:
+def diagnose(subject: Subject, weights: Path, *, reproducers: bool = False) -> dict[str, Any]:
     """Every cause with the patterns that could apply. Starts the device in this process."""
+    reports, model = stock_reports(subject), load_weights(weights)
+    reports += rare_reports(subject)
+    inspection = inspect_checkpoint(subject.folder)
+    embedder = StockEmbedder(model, inspection.chain.pooling[0], inspection.chain.normalize)
+    setting = Setting(subject.model, subject.profile) if reproducers else None
+    return causes(embedder, reports, setting)
+
+
+def causes(embedder: StockEmbedder, reports: list[dict[str, Any]], setting: Setting | None = None) -> dict[str, Any]:
+    """The same from capability reports and a stock model on the CPU; the device runs in this process already.
+
+    With a `setting`, each diagnosis has the entry `reproducer` in its evidence; its script has not been run yet.
+    """
     started = time.monotonic()
-    reports = stock_reports(subject)
-    model = load_weights(weights)
+    model: Any = embedder.model
     facts = model_facts(model)
-    raised = diagnose_failures([*failures_of(reports), *fallbacks_of(reports[-1])], facts)
+    raised = diagnose_reports(reports, facts)
     search = search_cured(model, raised)
     silent = diagnose_findings(search.findings, facts)
+    if setting is not None:
+        failures = [d.failure for d in raised]
+        programs = reproduce.LoudPrograms(model, embedder, probe_inputs(model.config), failures)
+        makers = reproduce.loud(raised, programs, setting) + reproduce.silent(search.findings, setting)
+        reproduce.attach([*raised, *silent], makers)
     return {
         "diagnoses": [asdict(d) for d in [*raised, *silent]],
         "predicted": predictions_of(reports),
@@ -95,7 +114,8 @@ def random_inputs(vocabulary: int, batch: int, length: int, *, padded: bool) -> 
 def main() -> None:
     """Read SPEC, diagnose, write OUT."""
     spec = json.loads(Path(sys.argv[1]).read_text())
-    answer = diagnose(subject_from_spec(spec), Path(spec["weights_dir"]))
+    reproducers = bool(spec.get("reproducers"))
+    answer = diagnose(subject_from_spec(spec), Path(spec["weights_dir"]), reproducers=reproducers)
     Path(sys.argv[2]).write_text(json.dumps(answer))
 
 

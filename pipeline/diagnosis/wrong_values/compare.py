@@ -16,8 +16,7 @@ from pipeline.verification.policy import current_policy
 class Difference:
     """`error` is the norm of the difference over the CPU's norm, `explained` that of an ideal 16-bit run.
 
-    Of comparisons (bool results) both are shares of positions. `finite` is false if the device's result is not and the
-    CPU's is.
+    `finite` is false if the device's result is not and the CPU's is.
     """
 
     error: float
@@ -43,9 +42,7 @@ class Difference:
 
 
 def relative(values: torch.Tensor, reference: torch.Tensor) -> float:
-    """Norm of the difference over the reference's norm; for bools the share of unequal positions."""
-    if not reference.is_floating_point():
-        return float((values != reference).double().mean()) if reference.numel() else 0.0
+    """Norm of the difference over the reference's norm; bools count as 0 and 1."""
     wanted = reference.double()
     size = float(wanted.norm())
     off = float((values.double() - wanted).norm())

@@ -80,11 +80,12 @@ def _evidence(found: Difference, mended: Sequence[Condition], variant: str) -> d
     }
 
 
-def border_finding(boundary: Boundary, variant: str) -> Finding:
-    """A block that reads the previous one's output wrongly when it is handed over on the device."""
+def border_finding(boundary: Boundary, giver: Program | None, variant: str) -> Finding:
+    """A block that reads the previous one's output wrongly when it is handed over; `giver` is that one's end."""
     assert boundary.handed is not None
     text = f"reads another block's output wrongly, right when it is copied: {boundary.handed.text()}"
-    return Finding(block_failure(boundary, "border", text), None, _evidence(boundary.handed, (), variant))
+    evidence = {**_evidence(boundary.handed, (), variant), "given_by": giver.operations[-1].op if giver else None}
+    return Finding(block_failure(boundary, "border", text), giver, evidence)
 
 
 def unexplained_finding(boundary: Boundary, variant: str) -> Finding:

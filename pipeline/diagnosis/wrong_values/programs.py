@@ -124,6 +124,8 @@ class Program:
     operations: tuple[Operation, ...]
     inputs: tuple[Input, ...]
     outputs: tuple[str, ...]
+    run_dtype: torch.dtype = torch.float16
+    """The dtype the model runs in on the device."""
 
     @property
     def computing(self) -> tuple[Operation, ...]:
@@ -145,6 +147,11 @@ class Program:
         made: Callable[..., Any] = names["run"]
         return made
 
+    def in_dtype(self, dtype: torch.dtype) -> Program:
+        """The same program with `dtype` in the place of the 16-bit dtype."""
+        inputs = tuple(replace(i, dtype=dtype) if i.dtype == torch.float16 else i for i in self.inputs)
+        return replace(self, inputs=inputs, run_dtype=dtype)
+
     def with_values(self, values: Iterable[torch.Tensor]) -> Program:
         """The same operations fed with other values."""
         inputs = tuple(replace(i, value=v) for i, v in zip(self.inputs, values, strict=True))
@@ -157,7 +164,7 @@ class Program:
 
     def on_device(self) -> list[torch.Tensor]:
         """The results of the program compiled as one graph, on the host. Raises Refused."""
-        return run_compiled(self.function(torch.float16, "spyre"), [i.on_device() for i in self.inputs])
+        return run_compiled(self.function(self.run_dtype, "spyre"), [i.on_device() for i in self.inputs])
 
     def differences(self) -> list[Difference]:
         """Each output of the device against the CPU. Raises Refused."""

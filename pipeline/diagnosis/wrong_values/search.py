@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from pipeline.diagnosis.wrong_values.blocks import BlockGraph, graph_of, record_block_calls
+from pipeline.diagnosis.wrong_values.borders import smallest_giver
 from pipeline.diagnosis.wrong_values.boundaries import Boundary, boundaries
 from pipeline.diagnosis.wrong_values.compare import Difference
 from pipeline.diagnosis.wrong_values.device_runs import Refused
@@ -93,9 +94,11 @@ class _Looker:
         for boundary, layers in wrong:
             causes = list(self._inside(boundary, variant)) or [unexplained_finding(boundary, variant)]
             yield from (in_layers(cause, layers) for cause in causes)
-        borders = [b for b in curve if b.handed is not None and b.handed.wrong]
+        borders = [(a, b) for a, b in pairwise(curve) if b.handed is not None and b.handed.wrong]
         if borders:
-            yield in_layers(border_finding(borders[0], variant), len(borders))
+            before, after = borders[0]
+            giver = smallest_giver(graph_of(before.call))
+            yield in_layers(border_finding(after, giver, variant), len(borders))
         if curve and not wrong and not borders and _drifts(curve[-1]):
             yield drift_finding(curve, variant)
 
@@ -120,7 +123,7 @@ class _Looker:
     def _stretch(self, graph: BlockGraph, start: int, stop: int, variant: str) -> Iterator[Finding]:
         """Every smallest wrong run of a stretch, from its beginning to its end."""
         while (fused := smallest_wrong(graph, start, stop)) is not None:
-            if len(fused.program.operations) == 1:
+            if len(fused.program.computing) == len(fused.program.operations) == 1:
                 found = list(self._operation(fused.operation, fused.program, variant))
             else:
                 found = list(_fusion(fused, variant))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline.diagnosis.service import failures_of, fallbacks_of, predictions_of
+from pipeline.diagnosis.patterns import Facts
+from pipeline.diagnosis.service import diagnose_reports, failures_of, fallbacks_of, predictions_of
 from sim_backend.report import CapabilityReport, OpFailure
 
 SDPA = {"kind": "unsupported_dtype", "op": "aten.sdpa.default", "source": "sdpa_attention.py:182",
@@ -36,3 +37,23 @@ def test_equal_fallbacks_are_one_cause_of_their_kind() -> None:
 def test_a_prediction_is_listed_once_per_place() -> None:
     known = OpFailure("wrong_values", "op", "x.py:1", "m", "text", "block", predicted="E-17")
     assert len(predictions_of([report("float32", predicted=(known,)), report("float16", predicted=(known,))])) == 1
+
+
+def test_a_cause_of_a_rare_input_only_is_added_and_says_for_which() -> None:
+    window = OpFailure(
+        "unsupported_op", "aten.roll.default", "x.py:9", "layers.*", "roll", "block", layers=12, count=12
+    )
+    rare = {**report("float16", (MASK, window)), "only_for": "a text of 1024 tokens"}
+    found = diagnose_reports([report("float16", (MASK,)), rare], Facts())
+    assert [(d.failure.op, d.evidence.get("only_for")) for d in found] == [
+        ("aten.sdpa.default", None),
+        ("aten.roll.default", "a text of 1024 tokens"),
+    ]
+    assert (found[1].failure.layers, found[1].failure.count) == (12, 12)
+
+
+def test_a_fallback_says_what_it_costs() -> None:
+    move = OpFailure("cpu_fallback", "aten.cumsum.default", "x.py:1", "m", "falls back", "outside", count=3,
+                     shapes=((2, 40),), dtypes=("int64",))  # fmt: skip
+    found = diagnose_reports([report("float16", fallbacks=(move,))], Facts())
+    assert found[0].evidence == {"calls": 3, "operand_bytes": 3 * 2 * 40 * 8}

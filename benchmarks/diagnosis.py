@@ -1,0 +1,189 @@
+"""Diagnosis on injected faults: `python -m benchmarks.diagnosis [--json] [--pairs N] [--random N] [--only WORD]`.
+
+Every case is one family's two-layer model on `profile-ideal` with one fault (or three at once) in a fresh process; the
+pairs whose fault triggers are listed. Answers are kept in a state file, so that an interrupted run goes on; a change of
+the diagnosis, the simulator or the cases begins anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.diagnosis_families import FAMILIES
+from benchmarks.diagnosis_faults import Fault, known_faults, random_faults
+from benchmarks.diagnosis_judge import Verdict, judge
+from benchmarks.figures import Figure, render
+
+SEED = 1
+PAIRS, RANDOM, MINUTES = 120, 30, 45.0
+TIMEOUT_S = 900.0
+TRIPLE = ("E-08", "E-17", "E-22")
+SOURCES = ("pipeline/diagnosis", "pipeline/execution", "sim_backend", "benchmarks")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One family with faults in it; `sort` is clean, known, random or three."""
+
+    sort: str
+    family: str
+    faults: tuple[Fault, ...]
+
+    @property
+    def name(self) -> str:
+        """`known/E-17/bert`."""
+        return f"{self.sort}/{'+'.join(f.name for f in self.faults) or 'none'}/{self.family}"
+
+
+def cases(pairs: int, randoms: int) -> Iterator[Case]:
+    """Clean models, then pairs of known faults spread over the families, random faults, three at once."""
+    families = list(FAMILIES)
+    yield from (Case("clean", family, ()) for family in families[: max(1, min(pairs // 4, len(families)))])
+    known = list(known_faults())
+    spread = [(fault, families[(n + shift) % len(families)]) for shift in range(len(families))
+              for n, fault in enumerate(known)]  # fmt: skip
+    yield from (Case("known", family, (fault,)) for fault, family in spread[:pairs])
+    for n, fault in enumerate(random_faults(SEED, randoms)):
+        yield Case("random", families[n % len(families)], (fault,))
+    three = tuple(f for f in known if f.name in TRIPLE)
+    if pairs >= len(known):
+        yield Case("three", "bert-gelu_new", three)
+
+
+def digest() -> str:
+    """Of every source a verdict depends on."""
+    root, whole = Path(__file__).parent.parent, hashlib.sha256()
+    for folder in SOURCES:
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in (".py", ".yaml", ".cpp", ".h"):
+                whole.update(path.read_bytes())
+    return whole.hexdigest()[:16]
+
+
+class State:
+    """Answers so far, one JSON line per case."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.version, self.answers = path, digest(), {}  # type: Path, str, dict[str, dict[str, Any]]
+        for line in path.read_text().splitlines() if path.exists() else ():
+            entry = json.loads(line)
+            if entry["version"] == self.version:
+                self.answers[entry["case"]] = entry["out"]
+
+    def keep(self, case: Case, out: dict[str, Any]) -> None:
+        """Store an answer."""
+        self.answers[case.name] = out
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a") as file:
+            file.write(json.dumps({"version": self.version, "case": case.name, "out": out}) + "\n")
+
+
+def answer(case: Case, state: State, reproducers: bool) -> dict[str, Any]:
+    """The child's answer to a case, from the state if it is there; `error` where the child left none."""
+    if case.name in state.answers:
+        return state.answers[case.name]
+    with tempfile.TemporaryDirectory(prefix="spyre-bench-") as folder:
+        path, out = Path(folder, "case.json"), Path(folder, "out.json")
+        faults = [f.to_dict() for f in case.faults]
+        path.write_text(
+            json.dumps({"family": case.family, "faults": faults, "folder": folder, "reproducers": reproducers})
+        )
+        started = time.monotonic()
+        found = _run(path, out) | {"wall": round(time.monotonic() - started, 1)}
+    state.keep(case, found)
+    sys.stderr.write(f"{case.name}: {_line(case, found)}\n")
+    return found
+
+
+def _run(path: Path, out: Path) -> dict[str, Any]:
+    argv = [sys.executable, "-m", "benchmarks.diagnosis_child", str(path), str(out)]
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    try:
+        done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired:
+        return {"error": f"no answer within {TIMEOUT_S:.0f} s"}
+    if done.returncode or not out.exists():
+        return {"error": done.stderr[-600:] or f"ended with {done.returncode}"}
+    found: dict[str, Any] = json.loads(out.read_text())
+    return found
+
+
+def _line(case: Case, out: dict[str, Any]) -> str:
+    if "error" in out:
+        return "ERROR " + out["error"].strip().splitlines()[-1][:200]
+    verdict = judge(case.faults, out)
+    said = [f"{c['kind']} {c['op']} {c['condition']}" for c in out["causes"] if c["kind"] != "cpu_fallback"]
+    return f"{verdict} {said[:4]} {out['wall']} s"
+
+
+# --- figures
+def figures(judged: Sequence[tuple[Case, Verdict]], errors: int, minutes: float) -> list[Figure]:
+    """Shares of what went wrong: every target is a most."""
+    known = [v for c, v in judged if c.sort in ("known", "three") and v.triggered]
+    drawn = [v for c, v in judged if c.sort == "random" and v.triggered]
+    clean = [v for c, v in judged if c.sort == "clean"]
+    scripts = [v for v in (*known, *drawn) if v.reproducers]
+    made, same = sum(v.reproducers for v in scripts), sum(v.same for v in scripts)
+    return [
+        Figure("pairs of known faults short of 120", float(max(PAIRS - len(known), 0)), "", 0.0),
+        Figure("random faults that trigger, short of 30", float(max(RANDOM - len(drawn), 0)), "", 0.0),
+        Figure("known faults not named rightly", _share(not v.named for v in known), "", 0.05),
+        Figure("random faults not named rightly", _share(not v.named for v in drawn), "", 0.10),
+        Figure("faults of the wrong kind or passed", _share(not v.kind for v in (*known, *drawn)), "", 0.0),
+        Figure("false causes on clean models", float(sum(v.false_causes for v in clean)), "", 0.0),
+        Figure("causes without a reproducer that fails alike", _share(n >= same for n in range(made)), "", 0.0),
+        Figure("cases without an answer", float(errors), "", 0.0),
+        Figure("minutes", minutes, "min", MINUTES),
+    ]
+
+
+def _share(wrong: Any) -> float:
+    """The share of true values; 1 of nothing measured, which meets no target."""
+    counted = [bool(w) for w in wrong]
+    return round(sum(counted) / len(counted), 4) if counted else 1.0
+
+
+def main() -> int:
+    """Print the pairs and figures; 1 if a target is missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--pairs", type=int, default=int(PAIRS * 1.5), help="cases of known faults to try")
+    parser.add_argument("--random", type=int, default=RANDOM)
+    parser.add_argument("--only", help="cases whose name holds this word")
+    parser.add_argument("--no-reproducers", action="store_true")
+    parser.add_argument("--workers", type=int, default=2)
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "spyre-factory", "diagnosis.jsonl")
+    parser.add_argument("--state", type=Path, default=cache)
+    chosen = parser.parse_args()
+    wanted = [c for c in cases(chosen.pairs, chosen.random) if not chosen.only or chosen.only in c.name]
+    state = State(chosen.state)
+    with ThreadPoolExecutor(chosen.workers) as pool:
+        outs = list(pool.map(lambda case: answer(case, state, not chosen.no_reproducers), wanted))
+    judged = [(c, judge(c.faults, o)) for c, o in zip(wanted, outs, strict=True) if "error" not in o]
+    minutes = round(sum(o.get("wall", 0.0) for o in outs) / 60 / chosen.workers, 1)
+    found = figures(judged, len(outs) - len(judged), minutes)
+    pairs = [{"case": c.name, **v._asdict()} for c, v in judged if v.triggered or c.sort == "clean"]
+    if chosen.json:
+        shown = [{**asdict(f), "met": f.met} for f in found]
+        sys.stdout.write(
+            json.dumps({"figures": shown, "environment": {"sources": state.version}, "pairs": pairs}) + "\n"
+        )
+    else:
+        sys.stdout.write("\n".join([*[json.dumps(p) for p in pairs], render(found, as_json=False)]) + "\n")
+    return 0 if all(f.met for f in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

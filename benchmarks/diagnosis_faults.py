@@ -1,0 +1,193 @@
+"""Faults of the diagnosis benchmark: errata and limits one at a time on the ideal profile, and random ones.
+
+A random fault is a rule of the simulator's own mechanism, made here and put into the process that runs the model. The
+diagnosis never sees which faults are in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import sys
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+
+PROFILE = "profile-ideal"
+CARRIER = "E-60"
+"""An erratum no rule is written for: its parameters carry the random faults, so that compile caches tell them apart."""
+STICK = 64
+AS_IN = ("profile-2025-11", "profile-2026-04", "profile-2026-09", "profile-2026-08")
+"""Profiles that an erratum's parameters are taken from, the last one that has it."""
+
+CONDITIONS: dict[str, frozenset[str]] = {
+    "E-02": frozenset({"drift"}),
+    "E-03": frozenset({"layout", "fused"}),
+    "E-04": frozenset({"layout", "fused"}),
+    "E-08": frozenset({"value"}),
+    "E-12": frozenset({"value"}),
+    "E-15": frozenset({"fused", "offset"}),
+    "E-17": frozenset({"layout"}),
+    "E-18": frozenset({"border"}),
+    "E-22": frozenset({"length"}),
+    "E-35": frozenset({"offset"}),
+    "E-36": frozenset({"layout", "offset", "fused"}),
+    "E-37": frozenset({"layout"}),
+    "E-41": frozenset({"value"}),
+    "E-42": frozenset({"size", "value"}),
+}
+"""What an erratum that gives wrong values must be said to depend on: the trigger of the facts page in our words."""
+LOUD = ("E-10", "E-11", "E-16", "E-51", "E-61", "E-68", "E-71", "E-73")
+LIMITS: dict[str, dict[str, Any]] = {"limit-sticks": {"limits": {"legal_sticks": True}}}
+
+
+@dataclass(frozen=True)
+class Random:
+    """op × condition × size × only-when-fused: `partner` is the packet that must be in the same graph, "" for none."""
+
+    op: str
+    condition: str
+    effect: str
+    size: float
+    partner: str = ""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A named fault: what it changes of the profile, the rule it adds, and the conditions that name it rightly."""
+
+    name: str
+    overrides: dict[str, Any] = field(default_factory=dict)
+    conditions: frozenset[str] = frozenset()
+    random: Random | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for the child."""
+        return {**asdict(self), "conditions": sorted(self.conditions)}
+
+
+def fault_from(data: Mapping[str, Any]) -> Fault:
+    """The fault written by `to_dict`."""
+    drawn = Random(**data["random"]) if data["random"] else None
+    return Fault(data["name"], data["overrides"], frozenset(data["conditions"]), drawn)
+
+
+def known_faults() -> Iterator[Fault]:
+    """Every erratum of the tables above that some profile has, and the limits."""
+    from sim_backend.profiles import load_profile
+
+    found: dict[str, Any] = {}
+    for name in AS_IN:
+        found |= load_profile(name).to_dict()["errata"]
+    for erratum in (*CONDITIONS, *LOUD):
+        if found.get(erratum) is not None:
+            plain = {"errata": {erratum: found[erratum]}}
+            more = {"numerics": {"reduction_accumulation": "serial"}} if erratum == "E-02" else {}
+            yield Fault(erratum, {**plain, **more}, CONDITIONS.get(erratum, frozenset()))
+    yield from (Fault(name, overrides) for name, overrides in LIMITS.items())
+
+
+OPERATIONS = {
+    "aten.addmm": ("always", "size", "fused", "length"),
+    "aten._scaled_dot_product_fused_attention_overrideable": ("always", "layout", "length", "batch", "fused"),
+    "aten.native_layer_norm": ("always", "length", "fused"),
+    "aten.gelu": ("always", "size", "length", "fused"),
+    "aten.add": ("always", "length", "fused"),
+}
+"""Operations random faults sit in, as the compiler names them, and the conditions that mean something for each."""
+PARTNERS = ("aten.gelu", "aten.native_layer_norm", "aten.addmm")
+EFFECTS = ("scale", "drop", "shift", "nan")
+
+
+def random_faults(seed: int, count: int) -> Iterator[Fault]:
+    """Seeded random faults; no two are equal."""
+    generator = random.Random(seed)  # noqa: S311 - a test's draw
+    seen: set[Random] = set()
+    while len(seen) < count:
+        op = generator.choice(sorted(OPERATIONS))
+        condition = generator.choice(OPERATIONS[op])
+        partner = generator.choice([p for p in PARTNERS if p != op]) if condition == "fused" else ""
+        drawn = Random(op, condition, generator.choice(EFFECTS), generator.choice((0.05, 0.2, 1.0)), partner)
+        if drawn not in seen:
+            seen.add(drawn)
+            named = frozenset({"value" if condition == "always" else condition})
+            carried = {"errata": {CARRIER: {f"fault_{len(seen)}": asdict(drawn)}}}
+            yield Fault(f"random-{seed}-{len(seen):02}", carried, named, drawn)
+
+
+# --- in the process that runs the model
+def install(faults: Sequence[Fault]) -> None:
+    """Choose the profile of this process with the faults in it, and add the rules of random ones."""
+    import sim_backend
+
+    sim_backend.use_profile(PROFILE, merged(faults))
+    drawn = [f.random for f in faults if f.random is not None]
+    if drawn:
+        _add_rules(drawn)
+
+
+def merged(faults: Sequence[Fault]) -> dict[str, Any]:
+    """The profile overrides of several faults together."""
+    whole: dict[str, Any] = {}
+    for fault in faults:
+        for table, entries in fault.overrides.items():
+            whole.setdefault(table, {}).update(entries)
+    return whole
+
+
+def _add_rules(drawn: Sequence[Random]) -> None:
+    from sim_backend.errata import table
+    from sim_backend.errata.rule import Rule, Wrong
+
+    module = types.ModuleType("sim_backend.errata.injected")
+    rules = []
+    for fault in drawn:
+        function = _spoiling(fault)
+        digest = hashlib.sha256(repr(fault).encode()).hexdigest()[:12]
+        function.__module__, function.__name__ = module.__name__, f"spoil_{digest}"
+        setattr(module, function.__name__, function)
+        rules.append(Rule(CARRIER, frozenset([fault.op]), _trigger(fault), Wrong(function)))
+    sys.modules[module.__name__] = module
+    table.RULES = (*table.RULES, *rules)
+    table.rules_for.cache_clear()
+
+
+def _trigger(fault: Random) -> Any:
+    def applies(_profile: Any, call: Any) -> str | None:
+        return f"random fault, {fault.condition}" if TRIGGERS[fault.condition](call, fault) else None
+
+    return applies
+
+
+def _activations(call: Any) -> list[Any]:
+    return [o for o in call.operands if o.is_half and len(o.shape) > 1]
+
+
+TRIGGERS: dict[str, Any] = {
+    "always": lambda call, _: bool(_activations(call)),
+    "layout": lambda call, _: any(not o.is_contiguous for o in call.operands[:3]),
+    "length": lambda call, _: any(n % STICK and n > STICK // 8 for o in _activations(call) for n in o.shape),
+    "size": lambda call, _: any(n > 2 * STICK for o in _activations(call) for n in o.shape[-1:]),
+    "batch": lambda call, _: bool(call.operands) and len(call.operands[0].shape) > 2 and call.operands[0].shape[0] > 1,
+    "fused": lambda call, fault: bool(_activations(call)) and fault.partner in call.beside,
+}
+
+
+def _spoiling(fault: Random) -> Any:
+    def spoil(result: torch.Tensor, _inputs: Any, _call: Any, _parameters: Any) -> torch.Tensor:
+        wrong = result.clone()
+        part = wrong[..., : max(wrong.shape[-1] // 2, 1)]
+        if fault.effect == "scale":
+            part.mul_(1 + fault.size)
+        elif fault.effect == "drop":
+            part.zero_()
+        elif fault.effect == "shift":
+            part.copy_(part.roll(1, -1))
+        else:
+            part[..., 0] = torch.nan
+        return wrong
+
+    return spoil

@@ -1,0 +1,69 @@
+"""`diagnose`: every cause of one model, where it comes from, what to do, and a script that shows it. No service."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from pipeline.execution.check import base_spec, run_stage
+from pipeline.work.environment import environment_of
+
+
+def diagnose_model(
+    model_or_path: str, *, profile: str, weights: str = "auto", device: str = "simulator", reproducers: bool = True
+) -> dict[str, Any]:
+    """The document of the command's `--json`; reproducers as text in each cause's `reproducer`.
+
+    Raises BadInput for an unknown model, CheckpointProblem for one that cannot be judged, EnvironmentProblem for ours.
+    """
+    with tempfile.TemporaryDirectory(prefix="spyre-diagnose-") as work:
+        spec = base_spec(model_or_path, profile, weights, device, Path(work))
+        found = run_stage("inspect", spec)
+        if found["description"] == {}:
+            return _document(model_or_path, profile, found, {"diagnoses": [], "curves": {}, "depth": ""})
+        out = run_stage("diagnose", {**spec, "checkpoint_dir": found["checkpoint_dir"], "reproducers": reproducers})
+        return _document(model_or_path, profile, found, out)
+
+
+def _document(model: str, profile: str, found: dict[str, Any], out: dict[str, Any]) -> dict[str, Any]:
+    causes = [shown(d) for d in out.get("diagnoses", [])]
+    return {
+        "model": model,
+        "profile": profile,
+        "weights": found["weights"],
+        "depth": out.get("depth", ""),
+        "outcome": "failed" if any(c["no_patch"] is None for c in causes) else "passed",
+        "causes": causes,
+        "curves": out.get("curves", {}),
+        "environment": environment_of(profile),
+        "next": next_step(causes, found["reason"]),
+    }
+
+
+def shown(diagnosis: dict[str, Any]) -> dict[str, Any]:
+    """One cause as the command prints it; `condition` is what an experiment named, of wrong values only."""
+    failure, evidence = diagnosis["failure"], diagnosis["evidence"]
+    named = failure["kind"] in ("wrong_values", "non_finite") and failure["scalars"]
+    keys = ("kind", "op", "source", "module", "place", "count", "layers", "shapes", "dtypes", "dtype_run", "message")
+    return {
+        **{k: failure[k] for k in keys},
+        "condition": failure["scalars"][0] if named else None,
+        "patterns": [{"pattern": p["pattern"], "parameters": p["parameters"]} for p in diagnosis["patterns"]],
+        "no_patch": diagnosis["no_patch"],
+        "evidence": {k: v for k, v in evidence.items() if k != "reproducer"},
+        "reproducer": evidence.get("reproducer"),
+    }
+
+
+def next_step(causes: list[dict[str, Any]], reason: str) -> str:
+    """What to do, in one sentence."""
+    open_causes = [c for c in causes if c["no_patch"] is None]
+    if not open_causes:
+        return reason or "No patch is needed."
+    patterns = sorted({p["pattern"] for c in open_causes for p in c["patterns"]})
+    bare = [c for c in open_causes if not c["patterns"]]
+    if bare:
+        first = f"{bare[0]['kind']} {bare[0]['op']} at {bare[0]['source']}"
+        return f"No pattern of the library removes {len(bare)} of the causes (first: {first}): request a drafted patch."
+    return f"Run `spyre-factory request MODEL`: the patterns {', '.join(patterns)} apply."
