@@ -41,6 +41,12 @@ CONDITIONS: dict[str, frozenset[str]] = {
 }
 """What an erratum that gives wrong values must be said to depend on: the trigger of the facts page in our words."""
 LOUD = ("E-10", "E-11", "E-16", "E-51", "E-61", "E-68", "E-71", "E-73")
+ALSO: dict[str, dict[str, Any]] = {
+    "E-02": {"numerics": {"reduction_accumulation": "serial"}},
+    "E-08": {"pow_exponents": {"3": "erratum"}},
+    "E-10": {"pow_exponents": {"-0.5": "unimplemented"}},
+}
+"""What the ideal profile must leave as it is on a device for the erratum to show."""
 LIMITS: dict[str, dict[str, Any]] = {"limit-sticks": {"limits": {"legal_sticks": True}}}
 
 
@@ -81,12 +87,11 @@ def known_faults() -> Iterator[Fault]:
 
     found: dict[str, Any] = {}
     for name in AS_IN:
-        found |= load_profile(name).to_dict()["errata"]
+        found |= {k: v for k, v in load_profile(name).to_dict()["errata"].items() if v is not None}
     for erratum in (*CONDITIONS, *LOUD):
         if found.get(erratum) is not None:
             plain = {"errata": {erratum: found[erratum]}}
-            more = {"numerics": {"reduction_accumulation": "serial"}} if erratum == "E-02" else {}
-            yield Fault(erratum, {**plain, **more}, CONDITIONS.get(erratum, frozenset()))
+            yield Fault(erratum, {**plain, **ALSO.get(erratum, {})}, CONDITIONS.get(erratum, frozenset()))
     yield from (Fault(name, overrides) for name, overrides in LIMITS.items())
 
 

@@ -79,5 +79,5 @@ def cause_lines(cause: dict[str, Any]) -> list[str]:
     lines += [f"      apply {do}" if cause["patterns"] else f"      {do}"] if do else []
     entry = cause["reproducer"]
     if entry:
-        lines.append(f"      script: {entry.get('file') or 'none: ' + entry['reason']}")
+        lines.append(f"      script: {entry.get('file') or 'none: ' + entry.get('reason', 'not written')}")
     return lines

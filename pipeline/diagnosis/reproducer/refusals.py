@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,8 +17,9 @@ from pipeline.diagnosis.names import written
 from pipeline.diagnosis.reproducer.signature import Signature, of_raised
 from pipeline.diagnosis.wrong_values.blocks import BlockGraph
 from pipeline.diagnosis.wrong_values.device_runs import REFUSED, Refused
-from pipeline.diagnosis.wrong_values.fusion import _first
-from pipeline.diagnosis.wrong_values.programs import Operation, Program, Ref, selected
+from pipeline.diagnosis.wrong_values.experiments import CANNOT, STICK, resized
+from pipeline.diagnosis.wrong_values.fusion import first_holding
+from pipeline.diagnosis.wrong_values.programs import Input, Operation, Program, Ref, selected
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
@@ -39,18 +41,59 @@ def _is_place(failure: Failure, operation: Operation) -> bool:
 
 
 def _smallest_refused(failure: Failure, graph: BlockGraph, start: int, stop: int) -> Program | None:
-    """A view is refused only with what reads it: where the place alone is not refused, the rest of the block joins."""
+    def refused(low: int, high: int) -> Program | None:
+        program = graph.segment(low, high)
+        return None if program is None else _refused_guise(program.in_dtype(_dtype_of(failure)), failure)
 
-    def refused(low: int, high: int) -> bool:
-        program = _in_dtype(graph.segment(low, high), failure)
-        return program is not None and is_refused_alike(program, failure)
-
-    end = next((n for n in (stop, len(graph.operations)) if refused(start, n)), None)
-    if end is None:
+    if refused(start, stop) is None:
         return None
-    high = _first(lambda n: refused(start, n), start, end)
-    front = _first(lambda n: refused(high - n, high), 0, high - start)
-    return _in_dtype(graph.segment(high - front, high), failure)
+    high = first_holding(lambda n: refused(start, n) is not None, start, stop)
+    front = first_holding(lambda n: refused(high - n, high) is not None, 0, high - start)
+    return refused(high - front, high)
+
+
+def _refused_guise(program: Program, failure: Failure) -> Program | None:
+    """The program, or a guise of it, that is refused for the failure's reason."""
+    for guise in guises(program):
+        try:
+            if is_refused_alike(guise, failure):
+                return guise
+        except CANNOT:
+            continue
+    return None
+
+
+def guises(program: Program) -> Iterator[Program]:
+    """The program, and changes of it without the other reasons that one operation is often refused for.
+
+    A view is refused only with what reads it; a bool mask or heads that do not fill a stick may hide what is behind.
+    """
+    yield program
+    yield _read(program)
+    masked = replace(program, inputs=tuple(_additive(i) for i in program.inputs))
+    ragged = {n: -(-n // STICK) * STICK for i in program.inputs for n in i.value.shape[-1:] if n % STICK and n > 1}
+    if any(i.value.dtype == torch.bool for i in program.inputs):
+        yield masked
+    if ragged:
+        yield resized(program, ragged)
+        yield resized(masked, ragged)
+
+
+def _read(program: Program) -> Program:
+    """The program with an addition that reads its last result."""
+    reader = Operation("read", torch.ops.aten.add.Tensor, (Ref(program.outputs[-1]), 1.0), {})
+    return replace(program, operations=(*program.operations, reader), outputs=("read",))
+
+
+def _additive(given: Input) -> Input:
+    if given.value.dtype != torch.bool:
+        return given
+    mask = torch.where(given.value, 0.0, -30_000.0)
+    return replace(given, value=mask, dtype=torch.float16)
+
+
+def _dtype_of(failure: Failure) -> torch.dtype:
+    return DTYPES.get(failure.dtype_run, torch.float16)
 
 
 _VARIABLE = re.compile(r"\bd\d+\b")
@@ -65,10 +108,6 @@ def is_refused_alike(program: Program, failure: Failure) -> bool:
         same_words = _VARIABLE.sub("d", failure.message) in _VARIABLE.sub("d", str(inner))
         return same_words or of_raised(failure.op, refused.error).kind == failure.kind != FailureKind.LAYOUT
     return False
-
-
-def _in_dtype(program: Program | None, failure: Failure) -> Program | None:
-    return None if program is None else program.in_dtype(DTYPES.get(failure.dtype_run, torch.float16))
 
 
 NOTHING = Signature(FailureKind.UNCLASSIFIED, "", of_raised("", ValueError()).error_class)
@@ -116,7 +155,7 @@ def _single(func: Any, args: Any, kwargs: Any, tensors: list[torch.Tensor]) -> P
 def outside(failure: Failure, recorder: Recorder) -> Program | None:
     """The single eager operation of a failure outside the blocks."""
     program = recorder.found.get((failure.op, failure.shapes))
-    return None if program is None else program.in_dtype(DTYPES.get(failure.dtype_run, torch.float16))
+    return None if program is None else program.in_dtype(_dtype_of(failure))
 
 
 def raised_eagerly(program: Program, op: str) -> Signature:

@@ -116,4 +116,4 @@ if any(w.category.__name__ == "FallbackWarning" for w in caught):
     {run}(*moved)
 except Exception as error:
     inner = getattr(error, "inner_exception", None) or error
-    sys.exit(f"{{type(inner).__name__}} in {failure.op}: {{inner}}")"""
+    sys.exit(f"{{type(inner).__name__}} in {failure.op}: {{str(inner).splitlines()[0][:500]}}")"""

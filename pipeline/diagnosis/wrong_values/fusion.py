@@ -35,14 +35,14 @@ def smallest_wrong(graph: BlockGraph, start: int, stop: int) -> Fused | None:
     """The smallest wrong run within operations `start` to `stop`; None if they are right as one graph."""
     if start >= stop or not _is_wrong(graph, start, stop):
         return None
-    stop = _first(lambda n: _is_wrong(graph, start, n), start, stop)
-    front = _first(lambda n: _is_wrong(graph, stop - n, stop), 0, stop - start)
+    stop = first_holding(lambda n: _is_wrong(graph, start, n), start, stop)
+    front = first_holding(lambda n: _is_wrong(graph, stop - n, stop), 0, stop - start)
     program = graph.segment(stop - front, stop)
     assert program is not None
     return Fused(program, _first_wrong(program, graph), program.compare(), stop)
 
 
-def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
+def first_holding(holds: Callable[[int], bool], low: int, high: int) -> int:
     """A number above `low` for which the claim holds but not for the one below; it holds for `high`."""
     while high - low > 1:
         middle = (low + high) // 2

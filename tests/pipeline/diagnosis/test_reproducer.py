@@ -11,6 +11,7 @@ import torch
 
 from agents.types import Failure, FailureKind
 from pipeline.diagnosis.reproducer.data import with_synthetic_values
+from pipeline.diagnosis.reproducer.refusals import guises
 from pipeline.diagnosis.reproducer.script import LONGEST, Setting, script_for
 from pipeline.diagnosis.reproducer.shrink import elements, shrunk
 from pipeline.diagnosis.reproducer.signature import ErrorClass, Signature, of_error, of_raised, printed
@@ -82,3 +83,18 @@ def test_a_script_runs_and_is_silent_where_nothing_is_wrong() -> None:
     text = script_for(failure(FailureKind.WRONG_VALUES), small, Setting("m", "profile-ideal"), limit=0.02)
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_guises_take_away_the_other_reasons_of_a_refusal() -> None:
+    q, mask = torch.randn(2, 4, 40, 32), torch.ones(2, 1, 40, 40, dtype=torch.bool)
+    attend = torch.ops.aten.scaled_dot_product_attention.default
+    operation = Operation("v0", attend, (Ref("x0"), Ref("x0"), Ref("x0"), Ref("x1")), {})
+    inputs = (Input("x0", q, torch.float16), Input("x1", mask, torch.bool))
+    found = [p.inputs for p in guises(Program((operation,), inputs, ("v0",)))]
+    kinds = {(tuple(a.value.shape[-2:]), b.dtype) for a, b in found}
+    assert kinds == {
+        ((40, 32), torch.bool),
+        ((40, 32), torch.float16),
+        ((64, 64), torch.bool),
+        ((64, 64), torch.float16),
+    }

@@ -7,7 +7,7 @@ import torch
 from pipeline.diagnosis.wrong_values.blocks import BlockCall, graph_of
 from pipeline.diagnosis.wrong_values.compare import Difference, difference, ideal_results
 from pipeline.diagnosis.wrong_values.experiments import is_mask, resized
-from pipeline.diagnosis.wrong_values.fusion import _first
+from pipeline.diagnosis.wrong_values.fusion import first_holding
 from pipeline.diagnosis.wrong_values.rounding import Mode, ideal_run, rounded
 
 
@@ -91,8 +91,8 @@ def test_resizing_follows_a_size_through_operands_and_keeps_the_order_of_strides
 
 
 def test_bisection_finds_a_border_even_if_the_claim_is_not_monotone() -> None:
-    assert _first(lambda n: n >= 7, 0, 20) == 7
-    found = _first(lambda n: n in {3, 4, 9, 10}, 0, 10)
+    assert first_holding(lambda n: n >= 7, 0, 20) == 7
+    found = first_holding(lambda n: n in {3, 4, 9, 10}, 0, 10)
     assert found in {3, 9}
 
 

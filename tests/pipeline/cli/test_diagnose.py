@@ -1,0 +1,55 @@
+"""`spyre-factory diagnose`: what it prints, and where its scripts go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pipeline.cli.diagnose import as_text, write_scripts
+from pipeline.execution.diagnosis_report import next_step, shown
+
+
+def diagnosis(**more: Any) -> dict[str, Any]:
+    failure = {
+        "kind": "wrong_values", "op": "aten.gelu.default", "source": "modeling_x.py:7", "module": "layers.*.act",
+        "place": "block", "count": 24, "layers": 12, "shapes": [[2, 64, 64]], "dtypes": ["float16"],
+        "dtype_run": "float16", "message": "right at 64", "scalars": ["size"],
+    }  # fmt: skip
+    use = {"pattern": "P01", "parameters": {}}
+    evidence = {"error": 0.3, "reproducer": {"script": "print(1)\n"}}
+    return {"failure": failure, "patterns": [use], "evidence": evidence, "no_patch": None, **more}
+
+
+def test_twelve_identical_layers_are_one_cause_with_its_condition_and_patterns() -> None:
+    cause = shown(diagnosis())
+    assert (cause["condition"], cause["layers"], cause["count"]) == ("size", 12, 24)
+    text = as_text({"model": "m", "weights": "real", "profile": "p", "causes": [cause], "next": "do"})
+    assert "m (real weights) on simulated Spyre, p: 1 causes" in text
+    assert "wrong_values aten.gelu.default (size)  modeling_x.py:7  layers.*.act  24 times in 12 layers" in text
+    assert "apply P01" in text
+
+
+def test_a_refusal_has_no_condition_of_its_own() -> None:
+    refused = diagnosis()
+    refused["failure"] |= {"kind": "layout", "scalars": [3]}
+    assert shown(refused)["condition"] is None
+
+
+def test_scripts_are_numbered_and_named_in_their_causes(tmp_path: Path) -> None:
+    causes = [shown(diagnosis()), shown(diagnosis()), shown(diagnosis(evidence={}))]
+    causes[0]["reproducer"] = {"script": None, "reason": "not by itself"}
+    causes.append(shown(diagnosis()))
+    write_scripts(causes, tmp_path / "out.py")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out-2.py", "out.py"]
+    assert [c["reproducer"] and c["reproducer"].get("file") for c in causes] == [
+        None, str(tmp_path / "out.py"), None, str(tmp_path / "out-2.py"),
+    ]  # fmt: skip
+    assert "script: none: not by itself" in as_text(
+        {"model": "m", "weights": "real", "profile": "p", "causes": causes, "next": ""}
+    )
+
+
+def test_the_next_step_tells_a_cause_without_a_pattern() -> None:
+    assert next_step([], "") == "No patch is needed."
+    assert "P01" in next_step([shown(diagnosis())], "")
+    assert "No pattern of the library removes 1 of the causes" in next_step([shown(diagnosis(patterns=[]))], "")
