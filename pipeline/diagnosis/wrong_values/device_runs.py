@@ -14,6 +14,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 DEVICE = "spyre"
+FP32_FILL = 3.0e38
+"""Beyond it lie the fills of fp32 masks, which become -inf in 16 bits as they do in the model."""
 REFUSED = (RuntimeError, NotImplementedError, torch._dynamo.exc.TorchDynamoException)
 """What a compiler or device that refuses a program raises."""
 
@@ -32,14 +34,20 @@ def upload(value: Any, dtype: torch.dtype | None = None) -> Any:
         return value
     wanted = dtype or (torch.float16 if value.dtype == torch.float32 else value.dtype)
     if value.storage_offset() == 0:
-        return _narrowed(value, wanted).to(DEVICE)
+        return _moved(value, wanted)
     whole = torch.as_strided(value, (value.untyped_storage().nbytes() // value.itemsize,), (1,), 0)
-    moved = _narrowed(whole, wanted).to(DEVICE)
+    moved = _moved(whole, wanted)
     return torch.as_strided(moved, value.shape, value.stride(), value.storage_offset())
 
 
-def _narrowed(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    return value.to(dtype) if value.is_floating_point() else value
+def _moved(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Narrowed on the host; on the device where the host's fp16 would overflow and the device's 16 bits do not."""
+    if not value.is_floating_point():
+        return value.to(DEVICE)
+    narrow = value.to(dtype)
+    if bool((torch.isinf(narrow) & ~torch.isinf(value)).any()) and float(value.min()) > -FP32_FILL:
+        return value.to(DEVICE).to(dtype)
+    return narrow.to(DEVICE)
 
 
 def fetch(value: torch.Tensor) -> torch.Tensor:

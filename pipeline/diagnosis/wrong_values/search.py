@@ -27,6 +27,7 @@ from pipeline.diagnosis.wrong_values.findings import (
 )
 from pipeline.diagnosis.wrong_values.fusion import Fused, smallest_wrong
 from pipeline.diagnosis.wrong_values.programs import Operation, Program
+from pipeline.diagnosis.wrong_values.reference import bad_reference
 from pipeline.diagnosis.wrong_values.rounding import UNIT
 from pipeline.verification.policy import current_policy
 
@@ -57,8 +58,11 @@ def silent_causes(model: torch.nn.Module, blocks: Blocks, variants: Mapping[str,
     search, looker, found = Search(), _Looker(), []  # type: Search, _Looker, list[Finding]
     for variant, inputs in variants.items():
         curve: list[Boundary] = []
+        calls = record_block_calls(model, blocks, dict(inputs))
+        reference = bad_reference(calls, variant)
+        found += [reference] if reference else []
         try:
-            curve.extend(boundaries(record_block_calls(model, blocks, dict(inputs))))
+            curve.extend(boundaries(calls))
         except Refused as refused:
             search.refused.append(refused)
         search.curves[variant] = [b.point() for b in curve]

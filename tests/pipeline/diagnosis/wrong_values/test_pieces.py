@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import torch
 
+from agents.types import FailureKind
 from pipeline.diagnosis.wrong_values.blocks import BlockCall, graph_of
 from pipeline.diagnosis.wrong_values.compare import Difference, difference, ideal_results
 from pipeline.diagnosis.wrong_values.experiments import is_mask, resized
 from pipeline.diagnosis.wrong_values.fusion import first_holding
+from pipeline.diagnosis.wrong_values.reference import bad_reference, overflowing
 from pipeline.diagnosis.wrong_values.rounding import Mode, ideal_run, rounded
 
 
@@ -25,7 +27,7 @@ class Half(torch.nn.Module):
 
 def call() -> BlockCall:
     torch.manual_seed(0)
-    block, x = Half().eval(), torch.randn(2, 3, 8)
+    block, x = Half().eval().requires_grad_(False), torch.randn(2, 3, 8)
     return BlockCall("layers.0", block, (x,), {}, block(x))
 
 
@@ -100,3 +102,14 @@ def test_masks_are_told_from_other_operands() -> None:
     assert is_mask(torch.zeros(1, 1, 4, 4).bool())
     assert is_mask(torch.tensor([[0.0, -30_000.0]]))
     assert not is_mask(torch.randn(4, 4))
+
+
+def test_an_overflow_of_float16_on_the_cpu_is_a_bad_reference_and_named_where_it_begins() -> None:
+    made = call()
+    assert bad_reference([made], "whole") is None
+    made.block.linear.weight.mul_(1e5)  # type: ignore[union-attr, operator]
+    large = BlockCall(made.path, made.block, made.args, {}, made.block(*made.args))
+    found = bad_reference([made, large], "whole")
+    assert found is not None
+    assert (found.failure.kind, found.failure.op) == (FailureKind.CPU_REFERENCE, "aten.linear.default")
+    assert not overflowing(torch.tensor([0.0, torch.finfo(torch.float32).min]))
