@@ -60,15 +60,11 @@ LONG = 1024
 
 
 def rare_inputs(config: Any) -> dict[str, dict[str, torch.Tensor]]:
-    """Host inputs that reach branches which the probe does not: one row without padding, and a long text."""
+    """Host inputs that reach branches which the probe does not: one row, no padding, as long as a text may be."""
     positions = getattr(config.get_text_config(), "max_position_embeddings", None) or LONG
     longest = min(int(positions), LONG)
-    usual = probe_inputs(config)
-    alone = {k: v[:1] for k, v in usual.items()}
-    return {
-        "one row without padding": alone,
-        f"a text of {longest} tokens": {k: _lengthened(v, longest) for k, v in alone.items()},
-    }
+    alone = {k: _lengthened(v[:1], longest) for k, v in probe_inputs(config).items()}
+    return {f"one row of {longest} tokens without padding": alone}
 
 
 def _lengthened(row: torch.Tensor, length: int) -> torch.Tensor:

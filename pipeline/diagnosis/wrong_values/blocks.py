@@ -62,6 +62,7 @@ def main_output(output: Any) -> torch.Tensor:
 class BlockGraph:
     """The operations of one block call in order, each value by name, and the dtype each has on the device."""
 
+    kind: type
     operations: tuple[Operation, ...]
     values: dict[str, Any]
     dtypes: dict[str, torch.dtype]
@@ -120,7 +121,7 @@ def _evaluated(program: Any, call: BlockCall) -> BlockGraph:
         made = Operation(names[node], node.target, tuple(args), dict(kwargs), *place)
         operations.append(made)
         values[made.name] = _computed(made, values)
-    return BlockGraph(tuple(operations), values, dtypes)
+    return BlockGraph(type(call.block), tuple(operations), values, dtypes)
 
 
 def _computed(operation: Operation, values: dict[str, Any]) -> Any:

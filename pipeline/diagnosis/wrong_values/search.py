@@ -86,11 +86,11 @@ def _wrong_kinds(curve: Sequence[Boundary]) -> list[tuple[Boundary, int]]:
 
 class _Looker:
     """Looks into wrong blocks. Remembers operations it has tried, and where in a class of block it found wrong ones:
-    for the next kind of input those are tried alone, and what lies between them as whole graphs."""
+    for the next kind of input those are tried first, and the rest of the block only where they do not explain it."""
 
     def __init__(self) -> None:
         self._tested: dict[Any, _Tested | None] = {}
-        self._wrong: dict[type, set[int]] = {}
+        self._wrong: dict[type, list[tuple[int, int]]] = {}
 
     def judge(self, curve: Sequence[Boundary], variant: str) -> Iterator[Finding]:
         """The causes that one walk over the blocks shows."""
@@ -107,16 +107,33 @@ class _Looker:
             yield drift_finding(curve, variant)
 
     def _inside(self, boundary: Boundary, variant: str) -> Iterator[Finding]:
-        """The wrong operations of one block, and what is wrong only fused between them."""
-        graph, kind = graph_of(boundary.call), type(boundary.call.block)
-        known = self._wrong.setdefault(kind, set())
+        """The wrong operations of one block, and what is wrong only fused between them.
+
+        Where what was wrong for earlier inputs is wrong here too, it explains the block; what hides behind it shows
+        once that is cured.
+        """
+        graph = graph_of(boundary.call)
+        places = self._wrong.setdefault(graph.kind, [])
+        known = [found for place in tuple(places) if (found := list(self._again(graph, place, variant)))]
+        for found in known:
+            yield from found
+        if known:
+            return
         wrong: list[int] = []
-        for position in sorted(known) or range(len(graph.operations)):
+        for position in () if places else range(len(graph.operations)):
             found = list(self._operation(graph.operations[position], graph.single(position), variant))
             wrong += [position] if found else []
             yield from found
-        known.update(wrong)
+        places += [(n, n + 1) for n in wrong]
         for start, stop in _between(wrong, len(graph.operations)):
+            yield from self._stretch(graph, start, stop, variant)
+
+    def _again(self, graph: BlockGraph, place: tuple[int, int], variant: str) -> Iterator[Finding]:
+        """What is wrong for this input where something was wrong for another."""
+        start, stop = place
+        if stop - start == 1 and stop <= len(graph.operations):
+            yield from self._operation(graph.operations[start], graph.single(start), variant)
+        elif stop <= len(graph.operations):
             yield from self._stretch(graph, start, stop, variant)
 
     def _operation(self, operation: Operation, program: Program | None, variant: str) -> Iterator[Finding]:
@@ -132,6 +149,9 @@ class _Looker:
             else:
                 found = list(_fusion(fused, variant))
             yield from found
+            place = (fused.stop - len(fused.program.operations), fused.stop)
+            places = self._wrong.setdefault(graph.kind, [])
+            places += [] if place in places else [place]
             start = fused.stop
 
     def _alone(self, program: Program) -> _Tested | None:
