@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from pipeline.errors import CheckpointProblem
 from pipeline.execution.check import base_spec, run_stage
 from pipeline.work.environment import environment_of
 
@@ -23,6 +24,8 @@ def diagnose_model(
         if found["description"] == {}:
             return _document(model_or_path, profile, found, {"diagnoses": [], "curves": {}, "depth": ""})
         out = run_stage("diagnose", {**spec, "checkpoint_dir": found["checkpoint_dir"], "reproducers": reproducers})
+        if "diagnoses" not in out:  # the model crashed, hung or could not be built in the child
+            raise CheckpointProblem(out["failures"][0]["kind"], out["reason"])
         return _document(model_or_path, profile, found, out)
 
 

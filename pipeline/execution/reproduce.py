@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ from pipeline.diagnosis.reproducer.make import NotReproduced, Reproducer, loud_r
 from pipeline.diagnosis.reproducer.refusals import Recorder, in_block, outside
 from pipeline.diagnosis.reproducer.script import SILENT, Setting
 from pipeline.diagnosis.reproducer.signature import Signature
-from pipeline.diagnosis.wrong_values.blocks import BlockGraph, graph_of, record_block_calls
+from pipeline.diagnosis.wrong_values.blocks import BlockGraph, Untraceable, graph_of, record_block_calls
 from pipeline.diagnosis.wrong_values.findings import Finding
 
 Inputs = dict[str, torch.Tensor]
@@ -36,7 +37,10 @@ class LoudPrograms:
         with self._recorder, torch.no_grad():
             embedder(**inputs)
         kinds = {type(c.block): c for c in reversed(record_block_calls(model, blocks, inputs))}
-        self._graphs: list[BlockGraph] = [graph_of(c) for c in kinds.values()]
+        self._graphs: list[BlockGraph] = []
+        for call in kinds.values():
+            with suppress(Untraceable):
+                self._graphs.append(graph_of(call))
 
     def reproducer(self, failure: Failure, setting: Setting) -> Reproducer:
         """The reproducer of one failure. Raises NotReproduced."""

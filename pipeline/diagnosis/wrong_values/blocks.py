@@ -86,16 +86,36 @@ class BlockGraph:
         return None if operation.is_view else selected([operation], self.values, self.dtypes)
 
 
+class Untraceable(Exception):
+    """torch cannot export the block; what is inside it stays unseen."""
+
+
+_UNTRACED = (
+    RuntimeError,
+    ValueError,
+    TypeError,
+    KeyError,
+    AssertionError,
+    AttributeError,
+    torch._dynamo.exc.TorchDynamoException,
+)
+"""What export raises for a block it cannot trace, and what a node of another sort raises when it is read."""
+
+
 def graph_of(call: BlockCall) -> BlockGraph:
     """Trace a block call in fp16 and give every value its fp32 value on the CPU, from 16-bit weights and inputs.
 
-    Raises torch's export errors where the block cannot be traced.
+    Raises Untraceable.
     """
     narrow = copy.deepcopy(call.block).half()
     args, kwargs = pytree.tree_map_only(torch.Tensor, _half, (call.args, call.kwargs))
-    with torch.no_grad():
-        program = torch.export.export(narrow, args, kwargs, strict=False)
-        return _evaluated(program, call)
+    try:
+        with torch.no_grad():
+            program = torch.export.export(narrow, args, kwargs, strict=False)
+            return _evaluated(program, call)
+    except _UNTRACED as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise Untraceable(f"{type(call.block).__name__}: {reason}") from error
 
 
 def _half(value: torch.Tensor) -> torch.Tensor:

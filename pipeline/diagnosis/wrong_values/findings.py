@@ -88,9 +88,11 @@ def border_finding(boundary: Boundary, giver: Program | None, variant: str) -> F
     return Finding(block_failure(boundary, "border", text), giver, evidence)
 
 
-def unexplained_finding(boundary: Boundary, variant: str) -> Finding:
-    """A block that is wrong although every operation and every graph of its operations is right: reported as such."""
-    text = f"wrong as compiled from the module, right as traced operations: {boundary.own.text()}"
+def unexplained_finding(
+    boundary: Boundary, variant: str, why: str = "as compiled from the module, right as traced operations"
+) -> Finding:
+    """A block that is wrong although no operation or graph of operations in it was found wrong: reported as such."""
+    text = f"wrong {why}: {boundary.own.text()}"
     return Finding(block_failure(boundary, "block", text), None, _evidence(boundary.own, (), variant))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 
 from agents.types import Failure, FailureKind
-from pipeline.diagnosis.wrong_values.blocks import BlockCall, BlockGraph, graph_of
+from pipeline.diagnosis.wrong_values.blocks import BlockCall, BlockGraph, Untraceable, graph_of
 from pipeline.diagnosis.wrong_values.findings import Finding
 from pipeline.diagnosis.wrong_values.programs import Operation
 
@@ -33,7 +33,10 @@ def bad_reference(calls: Sequence[BlockCall], variant: str) -> Finding | None:
     call = next((c for c in calls if overflowing(c.output)), None)
     if call is None:
         return None
-    graph = graph_of(call)
+    try:
+        graph = graph_of(call)
+    except Untraceable:
+        return None
     found = next((o for o in graph.operations if overflowing(graph.values[o.name])), None)
     return None if found is None else _finding(found, graph, variant)
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from pipeline.diagnosis.wrong_values.blocks import BlockGraph, graph_of, record_block_calls
+from pipeline.diagnosis.wrong_values.blocks import BlockGraph, Untraceable, graph_of, record_block_calls
 from pipeline.diagnosis.wrong_values.borders import smallest_giver
 from pipeline.diagnosis.wrong_values.boundaries import Boundary, boundaries
 from pipeline.diagnosis.wrong_values.compare import Difference
@@ -96,13 +96,15 @@ class _Looker:
         """The causes that one walk over the blocks shows."""
         wrong = _wrong_kinds(curve)
         for boundary, layers in wrong:
-            causes = list(self._inside(boundary, variant)) or [unexplained_finding(boundary, variant)]
+            try:
+                causes = list(self._inside(boundary, variant)) or [unexplained_finding(boundary, variant)]
+            except Untraceable as error:
+                causes = [unexplained_finding(boundary, variant, f"and cannot be traced: {error}")]
             yield from (in_layers(cause, layers) for cause in causes)
         borders = [(a, b) for a, b in pairwise(curve) if b.handed is not None and b.handed.wrong]
         if borders:
             before, after = borders[0]
-            giver = smallest_giver(graph_of(before.call))
-            yield in_layers(border_finding(after, giver, variant), len(borders))
+            yield in_layers(border_finding(after, _giver(before), variant), len(borders))
         if curve and not wrong and not borders and _drifts(curve[-1]):
             yield drift_finding(curve, variant)
 
@@ -165,6 +167,13 @@ class _Looker:
             else:
                 self._tested[key] = _Tested(found, mending(program) if found.wrong else Mended())
         return self._tested[key]
+
+
+def _giver(boundary: Boundary) -> Program | None:
+    try:
+        return smallest_giver(graph_of(boundary.call))
+    except Untraceable:
+        return None
 
 
 def _between(wrong: Sequence[int], size: int) -> list[tuple[int, int]]:

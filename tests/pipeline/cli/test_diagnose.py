@@ -5,7 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pipeline.cli.diagnose import as_text, write_scripts
+from pipeline.errors import CheckpointProblem
+from pipeline.execution import diagnosis_report
 from pipeline.execution.diagnosis_report import next_step, shown
 
 
@@ -53,3 +57,14 @@ def test_the_next_step_tells_a_cause_without_a_pattern() -> None:
     assert next_step([], "") == "No patch is needed."
     assert "P01" in next_step([shown(diagnosis())], "")
     assert "No pattern of the library removes 1 of the causes" in next_step([shown(diagnosis(patterns=[]))], "")
+
+
+def test_a_model_that_crashes_its_child_is_a_problem_of_its_kind_and_never_passed(monkeypatch: Any) -> None:
+    answers = {
+        "inspect": {"description": {"norm": "post"}, "checkpoint_dir": "d", "weights": "real", "reason": ""},
+        "diagnose": {"outcome": "failed", "reason": "the child died of SIGSEGV", "failures": [{"kind": "crashed"}]},
+    }
+    monkeypatch.setattr(diagnosis_report, "run_stage", lambda stage, spec: answers[stage])
+    with pytest.raises(CheckpointProblem, match="SIGSEGV") as caught:
+        diagnosis_report.diagnose_model("m", profile="profile-ideal")
+    assert caught.value.kind == "crashed"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from agents.types import FailureKind
-from pipeline.diagnosis.wrong_values.blocks import BlockCall, graph_of
+from pipeline.diagnosis.wrong_values.blocks import BlockCall, Untraceable, graph_of
 from pipeline.diagnosis.wrong_values.compare import Difference, difference, ideal_results
 from pipeline.diagnosis.wrong_values.experiments import is_mask, resized
 from pipeline.diagnosis.wrong_values.fusion import first_holding
@@ -113,3 +114,16 @@ def test_an_overflow_of_float16_on_the_cpu_is_a_bad_reference_and_named_where_it
     assert found is not None
     assert (found.failure.kind, found.failure.op) == (FailureKind.CPU_REFERENCE, "aten.linear.default")
     assert not overflowing(torch.tensor([0.0, torch.finfo(torch.float32).min]))
+
+
+class ReadsValues(torch.nn.Module):
+    """A block whose branch depends on values: no graph holds it."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if bool(x.sum() > 0) else x
+
+
+def test_a_block_that_cannot_be_traced_says_so() -> None:
+    x = torch.ones(2, 3)
+    with pytest.raises(Untraceable, match="ReadsValues"):
+        graph_of(BlockCall("layers.0", ReadsValues(), (x,), {}, x))
