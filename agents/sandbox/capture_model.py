@@ -72,8 +72,13 @@ def _run(task: dict[str, Any], files: dict[str, bytes], outs: list[OutFile], lim
         files_out=outs,
         limits=limits,
         packages=PACKAGES,
-        tools={"adapters": _folder("adapters"), "agents/capture": _capture_folder()},
+        tools=tools(),
     )
+
+
+def tools() -> dict[str, Path]:
+    """The only code of ours that capture shows to the sandbox: the adapters, which are shipped, and capture itself."""
+    return {"adapters": _folder("adapters"), "agents/capture": _capture_folder()}
 
 
 def _folder(package: str) -> Path:

@@ -15,6 +15,7 @@ GROUPS = (
     "db",
     "diagnose",
     "evidence",
+    "gate",
     "ops",
     "profile",
     "queue",

@@ -32,21 +32,31 @@ FORBIDDEN = frozenset(
         "_dispatch",
         "_dynamo",
         "_export",
+        "_forward_hooks",
+        "_global_forward_hooks",
         "_is_fake",
         "_python_dispatch",
         "_subclasses",
         "_version",
+        "autocast",
         "compile",
         "compiler",
+        "cond",
         "data_ptr",
         "detect_fake_mode",
+        "enable_grad",
         "eval",
         "exec",
         "export",
         "fake_mode",
         "fake_tensor",
+        "from_file",
+        "from_numpy",
+        "frombuffer",
         "fx_tracing",
+        "gc",
         "get_default_dtype",
+        "get_num_threads",
         "globals",
         "is_compiling",
         "is_dynamo_compiling",
@@ -54,20 +64,36 @@ FORBIDDEN = frozenset(
         "is_fake",
         "is_fx_symbolic_tracing",
         "is_fx_tracing",
+        "is_grad_enabled",
         "is_jit_tracing",
         "is_meta",
         "is_scripting",
         "is_torchdynamo_compiling",
         "is_torchdynamo_exporting",
         "is_tracing",
+        "library",
+        "load",
         "locals",
         "manual_seed",
         "open",
+        "register_module_forward_hook",
+        "register_module_forward_pre_hook",
+        "register_module_full_backward_hook",
+        "register_module_module_registration_hook",
+        "register_module_parameter_registration_hook",
         "set_default_dtype",
+        "set_deterministic_debug_mode",
+        "set_float32_matmul_precision",
+        "set_flush_denormal",
+        "set_grad_enabled",
+        "set_num_interop_threads",
         "set_num_threads",
         "set_rng_state",
         "setrecursionlimit",
+        "thread_safe_generator",
+        "train",
         "untyped_storage",
+        "use_deterministic_algorithms",
         "vars",
     }
 )
@@ -98,7 +124,7 @@ def lint_code(source: str) -> list[Finding]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError) as error:
         return [Finding(getattr(error, "lineno", 0) or 0, f"the code does not parse: {error}")]
-    found = [*_mentions(tree), *_states(tree)]
+    found = [*_mentions(tree), *_states(tree), *_shared(tree)]
     return sorted(set(found))
 
 
@@ -149,6 +175,42 @@ def _states(tree: ast.AST) -> Iterator[Finding]:
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and node not in setup:
             for inner in _own(node):
                 yield from _keeps_state(inner, _locals(node))
+
+
+def _shared(tree: ast.AST) -> Iterator[Finding]:
+    """Assignments to what others use too: attributes of a module, of a class. A patch acts on instances."""
+    shared = {*MODULES, *_bound_to_shared(tree)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
+            if _is_class_of(node.value) or (_root(node.value) in shared and _root(node.value) != "self"):
+                yield Finding(node.lineno, f"assigns {node.attr} on a module or class, which others use too")
+            elif node.attr in ("__class__", "__dict__"):
+                yield Finding(node.lineno, f"assigns {node.attr}")
+
+
+def _bound_to_shared(tree: ast.AST) -> Iterator[str]:
+    """Names for imported modules, for parts of torch and for classes of instances."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from ((alias.asname or alias.name).split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.Assign) and (_is_class_of(node.value) or _is_part_of_torch(node.value)):
+            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+
+
+def _is_part_of_torch(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and _root(node) == "torch"
+
+
+def _is_class_of(node: ast.AST) -> bool:
+    if isinstance(node, ast.Attribute):
+        return node.attr == "__class__"
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "type"
+
+
+def _root(node: ast.AST) -> str:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _setup(tree: ast.AST) -> set[ast.AST]:

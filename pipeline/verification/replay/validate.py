@@ -15,9 +15,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from agents.types import canonical
 
 from . import limits
+from .arguments import references_of
 from .errors import DocumentRefused
 from .fake_run import DEVICE, HOST, Section, Value, fake
-from .frame import check_frame, meta
+from .frame import check_frame, meta, metas
 from .operators import (
     MATRIX,
     MOVES,
@@ -74,6 +75,7 @@ def examine(document: Any, stock: Mapping[str, Tensor], *, placed: bool = True) 
     if placed:
         _check_host(document, skeleton)
         _check_dtype(document)
+        _check_width(document, skeleton)
     return _facts(document, skeleton)
 
 
@@ -107,6 +109,8 @@ class _Graph:
     inputs: list[Any]
     parameters: list[Any]
     outputs: list[Tensor]
+    used: frozenset[int]
+    """Numbers of the inputs that something reads: a block may be handed what it never looks at."""
 
 
 def _run_graph(number: int, graph: dict[str, Any], place: str) -> _Graph:
@@ -119,7 +123,8 @@ def _run_graph(number: int, graph: dict[str, Any], place: str) -> _Graph:
     if not outputs or any(not isinstance(t, Tensor) for t in outputs):
         raise DocumentRefused("a block must return tensors", run.where)
     inputs, parameters = ([meta(m) for m in graph[k]] for k in ("inputs", "parameters"))
-    return _Graph(inputs, parameters, outputs)
+    read = {r for node in graph["nodes"] for r in references_of(node)} | {o["ref"] for o in graph["outputs"]}
+    return _Graph(inputs, parameters, outputs, frozenset(read))
 
 
 def _run_skeleton(document: dict[str, Any], constants: list[Value], graphs: list[_Graph], placed: bool) -> Section:
@@ -139,7 +144,8 @@ def _run_skeleton(document: dict[str, Any], constants: list[Value], graphs: list
         held = [_picked(constants, n) for n in node["parameters"]]
         if [_meta(v) for v in given] != graph.inputs or [_meta(v) for v in held] != graph.parameters:
             raise DocumentRefused(f"the arguments are not those of graph {node['call']}")
-        if any(v.place != place for v in (*given, *held) if v.tensor.ndim):
+        read = [v for n, v in enumerate((*given, *held)) if n in graph.used]
+        if any(v.place != place for v in read if v.tensor.ndim):
             raise DocumentRefused("a block reads a tensor of the host")
         section.seen.append(("call", place))
         return Value(list(graph.outputs), place)
@@ -197,6 +203,19 @@ def _check_dtype(document: dict[str, Any]) -> None:
             if node["op"] in MATRIX - SOFTMAX and node["out"][0] != wanted:
                 reason = f"{node['op']} in {node['out'][0]} where the case runs in {wanted}"
                 raise DocumentRefused(reason, f"graph {number}, node {place}")
+
+
+def _check_width(document: dict[str, Any], skeleton: Section) -> None:
+    """No fp64 unless the case runs in it: no device computes in it, and host results are fp32."""
+    wanted = "float64" if document["case"]["dtype"] == "float64" else "float32"
+    found = str(skeleton.value(_reference(document["output"])).tensor.dtype).removeprefix("torch.")
+    if found != wanted:
+        raise DocumentRefused(f"the output is {found}, host results are {wanted}", "output")
+    if wanted == "float32":
+        for number, graph in enumerate(document["graphs"]):
+            for place, node in enumerate(graph["nodes"]):
+                if any(dtype == "float64" for dtype, _ in metas(node["out"])):
+                    raise DocumentRefused(f"{node['op']} in float64", f"graph {number}, node {place}")
 
 
 def check_case(document: Mapping[str, Any], batch: int, length: int, dtype: str) -> None:

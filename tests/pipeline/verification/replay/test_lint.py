@@ -88,3 +88,27 @@ def test_a_forward_that_keeps_state_is_refused(forward: str) -> None:
 def test_other_modules_and_broken_code_are_refused(source: str) -> None:
     with pytest.raises(DocumentRefused, match=r"may not be|does not parse"):
         check_code(source)
+
+
+SHARED = (
+    "torch.allclose = lambda *a, **k: True",
+    "torch.nn.functional.gelu = lambda x: x",
+    "F = torch.nn.functional\n    F.gelu = lambda x: x",
+    "import math as m\n    m.sqrt = abs",
+    "type(model).forward = lambda self, x: x",
+    "kind = type(model.encoder)\n    kind.forward = lambda self, x: x",
+    "model.__class__.forward = lambda self, x: x",
+    "model.__class__ = torch.nn.Module",
+)
+
+
+@pytest.mark.parametrize("statement", SHARED)
+def test_code_that_changes_what_others_use_is_refused(statement: str) -> None:
+    with pytest.raises(DocumentRefused, match="assigns"):
+        check_code(f"def apply(model):\n    {statement}\n")
+
+
+@pytest.mark.parametrize("name", ["set_grad_enabled", "set_flush_denormal", "set_float32_matmul_precision", "library"])
+def test_code_that_sets_global_state_is_refused(name: str) -> None:
+    with pytest.raises(DocumentRefused, match=name):
+        check_code(f"def apply(model):\n    torch.{name}(0)\n")

@@ -1,0 +1,84 @@
+"""The small stock models that the corpus acts on: configs, and calibrated weights made once per process."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+SIZES = {"vocab_size": 400, "hidden_size": 128, "num_attention_heads": 4, "num_hidden_layers": 2}
+
+SUBJECTS: dict[str, dict[str, Any]] = {
+    "bert": {"model_type": "bert", "intermediate_size": 256, "max_position_embeddings": 192, **SIZES},
+    "qwen3": {
+        "model_type": "qwen3", "intermediate_size": 256, "max_position_embeddings": 192, "num_key_value_heads": 2,
+        "head_dim": 32, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "use_sliding_window": True,
+        "sliding_window": 16, "layer_types": ["full_attention", "sliding_attention"], **SIZES,
+    },
+    "modernbert": {
+        "model_type": "modernbert", "intermediate_size": 192, "max_position_embeddings": 192, "local_attention": 32,
+        "layer_types": ["full_attention", "sliding_attention"], "pad_token_id": 0, "bos_token_id": 1,
+        "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2, **SIZES,
+    },
+    "albert": {
+        "model_type": "albert", "intermediate_size": 256, "max_position_embeddings": 192, "embedding_size": 64,
+        "hidden_act": "gelu_new", "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, **SIZES,
+    },
+    "t5": {
+        "model_type": "t5", "vocab_size": 400, "d_model": 128, "d_kv": 32, "d_ff": 256, "num_heads": 4,
+        "num_layers": 2, "feed_forward_proj": "gated-gelu", "pad_token_id": 0, "eos_token_id": 1,
+        "decoder_start_token_id": 0,
+    },
+    "gpt2": {
+        "model_type": "gpt2", "vocab_size": 400, "n_embd": 128, "n_head": 4, "n_layer": 2, "n_positions": 192,
+        "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0,
+    },
+    "gemma3": {
+        "model_type": "gemma3_text", "intermediate_size": 256, "max_position_embeddings": 192,
+        "num_key_value_heads": 2, "head_dim": 32, "query_pre_attn_scalar": 32, "sliding_window": 16,
+        "layer_types": ["full_attention", "sliding_attention"], "pad_token_id": 0, "bos_token_id": 1,
+        "eos_token_id": 2, **SIZES,
+    },
+    "roberta": {
+        "model_type": "roberta", "intermediate_size": 256, "max_position_embeddings": 194, "pad_token_id": 1,
+        "bos_token_id": 0, "eos_token_id": 2, "type_vocab_size": 1, **SIZES,
+    },
+    "mpnet": {
+        "model_type": "mpnet", "intermediate_size": 256, "max_position_embeddings": 194, "pad_token_id": 1,
+        "bos_token_id": 0, "eos_token_id": 2, **SIZES,
+    },
+    "distilbert": {
+        "model_type": "distilbert", "vocab_size": 400, "dim": 128, "n_heads": 4, "n_layers": 2, "hidden_dim": 256,
+        "max_position_embeddings": 192, "pad_token_id": 0,
+    },
+    "electra": {
+        "model_type": "electra", "intermediate_size": 256, "max_position_embeddings": 192, "embedding_size": 64,
+        "pad_token_id": 0, **SIZES,
+    },
+    "clip": {
+        "model_type": "clip_text_model", "intermediate_size": 256, "max_position_embeddings": 77,
+        "hidden_act": "quick_gelu", "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "projection_dim": 128,
+        **SIZES,
+    },
+    "bloom": {
+        "model_type": "bloom", "vocab_size": 400, "hidden_size": 128, "n_head": 4, "n_layer": 2, "pad_token_id": 0,
+        "bos_token_id": 1, "eos_token_id": 2,
+    },
+    "gpt_neox": {
+        "model_type": "gpt_neox", "intermediate_size": 256, "max_position_embeddings": 192, "rotary_pct": 0.25,
+        "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, **SIZES,
+    },
+    "granite": {
+        "model_type": "granite", "intermediate_size": 256, "max_position_embeddings": 192, "num_key_value_heads": 2,
+        "embedding_multiplier": 3.0, "residual_multiplier": 0.5, "attention_multiplier": 0.2, "pad_token_id": 0,
+        "bos_token_id": 1, "eos_token_id": 2, **SIZES,
+    },
+}  # fmt: skip
+"""`config.json` of each subject, by name."""
+
+
+@lru_cache(maxsize=len(SUBJECTS))
+def stock_model(name: str) -> Any:
+    """The stock model of a subject with calibrated weights, fp32, eval, CPU. Shared: it must not be changed."""
+    from pipeline.weights.synthetic.build import synthesise
+
+    return synthesise(SUBJECTS[name]).model

@@ -1,0 +1,62 @@
+"""The child of one batch: `python -m pipeline.verification.selftest.worker BATCH.json OUT.json`."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pipeline.verification.selftest.entry import Stage
+from pipeline.verification.selftest.judge import Judgement, judge_all, judge_alone
+from pipeline.verification.selftest.mutation import judge_mutants
+from pipeline.verification.selftest.run import REFUSE, Item, Outcome
+
+RULES = r"may not be|keeps state|written out|assigns|does not parse"
+"""What the rules on sources say."""
+
+
+def judge_items(items: list[Item], seed: int) -> list[Outcome]:
+    """The outcomes of items; those that share how they are judged share sandbox starts, others have their own."""
+    found = {i.name: outcome_of(i, _alone(i, seed)) for i in items if i.alone}
+    for with_source, cases in dict.fromkeys((i.with_source, i.cases) for i in items if not i.alone):
+        chosen = [i for i in items if not i.alone and (i.with_source, i.cases) == (with_source, cases)]
+        pairs = [(i.subject, i.patches) for i in chosen]
+        judged = judge_all(pairs, seed, with_source=with_source, cases=cases)
+        found |= {i.name: outcome_of(i, j) for i, j in zip(chosen, judged, strict=True)}
+    return [found[i.name] for i in items]
+
+
+def _alone(item: Item, seed: int) -> Judgement:
+    return judge_alone(item.subject, item.patches, seed, with_source=item.with_source, cases=item.cases)
+
+
+def outcome_of(item: Item, judged: Judgement) -> Outcome:
+    """The outcome; a refusal that does not say what is wrong is marked."""
+    stage = str(judged.stage or "accepted")
+    expected = RULES if judged.stage is Stage.SOURCE else item.says
+    if item.expected == REFUSE and not judged.accepted and not re.search(expected, judged.reason):
+        stage = "wrong reason"
+    return Outcome(item.name, item.group, item.expected, judged.accepted, stage, judged.reason[:500])
+
+
+def item_from(data: dict[str, Any]) -> Item:
+    """The item that `Batch.to_dict` wrote."""
+    return Item(**{**data, "patches": tuple(data["patches"])})
+
+
+def main() -> None:
+    """Judge one batch."""
+    import torch
+
+    torch.set_num_threads(1)
+    batch = json.loads(Path(sys.argv[1]).read_text())
+    items = [item_from(data) for data in batch["items"]]
+    found = judge_items(items, batch["seed"]) if items else judge_mutants(batch["mutants"], batch["seed"])
+    Path(sys.argv[2]).write_text(json.dumps([asdict(o) for o in found]))
+
+
+if __name__ == "__main__":
+    main()
