@@ -302,7 +302,7 @@ HONEST = (
     Honest("copied at block borders", "P61", "bert", (library("P61"),)),
     Honest("copied at block borders", "P61", "qwen3", (library("P61"),)),
     Honest("pointwise on three dimensions", "P62", "clip", _each("CLIPMLP", "x", "self.fc2(h * torch.sigmoid(1.702 * h)).reshape(x.shape)", "h = self.fc1(x.unsqueeze(0)).squeeze(0)")),
-    Honest("lengths padded", "P63", "bert", (library("P63", multiple=64),)),
+    Honest("lengths padded", "P63", "bert", (library("P63", multiple=64), library("P40"))),
     Honest("lengths padded on the left", "P63", "qwen3", (library("P63", multiple=64, side="left"),)),
     Honest("mask always there: no branch on it", "P66", "bert", m._attention("mask=lambda m: m")),
     Honest("shared layers padded once", "P68", "albert", (library("P30"), library("P20", head_dim=32, padded_head_dim=64))),
