@@ -38,6 +38,7 @@ from pipeline.verification.replay import (
     examine,
     left_out,
     same_structure,
+    strange_uses_of_tokens,
 )
 from pipeline.verification.replay.binding import same_bits
 
@@ -81,7 +82,8 @@ def capture_candidate(
 ) -> Captured:
     """Captures the patched model for every case of the batches, and proves what can be proved before it runs.
 
-    In this order: lint of code, capture, validation, one structure, no weight left out, code bound to document.
+    In this order: lint of code, capture, validation, one structure, no weight left out, token ids only looked up, code
+    bound to document.
     `seed` is for the binding of code. Raises CandidateRefused or DocumentRefused with the reason, EnvironmentProblem
     for drafted code without a sandbox.
     """
@@ -99,6 +101,8 @@ def capture_candidate(
     examine(stock, tensors, placed=False)
     if missing := left_out(stock, documents[0]):
         raise DocumentRefused(f"the patched model leaves out {len(missing)} weights, such as {min(missing)!r}")
+    if strange := strange_uses_of_tokens(stock, documents[0]):
+        raise DocumentRefused(f"token ids become {', '.join(sorted(strange))}, which the stock model does not do")
     captured = Captured(config, cases, documents, facts, stock, tensors, where, "")
     bound = _bind(captured, config, model, plain, batches[0], seed if _has_code(plain) else None)
     return replace(captured, bound=bound)

@@ -163,6 +163,6 @@ def references(value: Any) -> list[int]:
     return [value["ref"]] if isinstance(value, dict) and "ref" in value else []
 
 
-def references_of(node: dict[str, Any]) -> list[int]:
+def references_of(node: Mapping[str, Any]) -> list[int]:
     """Every reference of a node."""
     return references(node["args"]) + references(list(node.get("kwargs", {}).values()))

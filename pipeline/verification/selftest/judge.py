@@ -30,6 +30,7 @@ from pipeline.verification.replay import (
     check_code,
     left_out,
     same_structure,
+    strange_uses_of_tokens,
     validate_model,
 )
 from pipeline.verification.selftest.entry import Patches, Stage
@@ -245,10 +246,12 @@ def check_structure(candidate: Candidate) -> None:
 
 
 def check_reach(candidate: Candidate, seed: int) -> None:
-    """Every tensor that counts for stock counts. Raises Refusal."""
-    missing = left_out(stock_of(candidate.subject, seed).document, candidate.documents[0])
-    if missing:
+    """Every tensor that counts for stock counts, and token ids are looked up only. Raises Refusal."""
+    stock = stock_of(candidate.subject, seed).document
+    if missing := left_out(stock, candidate.documents[0]):
         raise Refusal(Stage.REACHABILITY, f"left out: {', '.join(sorted(missing)[:3])}")
+    if strange := strange_uses_of_tokens(stock, candidate.documents[0]):
+        raise Refusal(Stage.REACHABILITY, f"token ids become {', '.join(sorted(strange))}")
 
 
 def check_equal(candidate: Candidate, seed: int) -> None:

@@ -146,11 +146,4 @@ CHEATS = (
                     return stock(*args, **kwargs)
             model.encoder.layer[0].forward = forward
         """), SAME_GELU, "differs", (Stage.SOURCE, Stage.CAPTURE, Stage.VALIDATION, Stage.EQUIVALENCE), r"autocast|bfloat16|dtype|higher|equivalent|differ|wrap|operator"),
-    _place("changes the dtype of the answer", code("""
-        def apply(model):
-            on_output(model, lambda x: x.to(torch.float64))
-        """), code("""
-        def apply(model):
-            on_output(model, lambda x: x.to(x.dtype))
-        """), "probe: answer.dtype is torch.float64", (Stage.CAPTURE, Stage.VALIDATION), rf"{TYPE_SAYS}|output"),
 )  # fmt: skip

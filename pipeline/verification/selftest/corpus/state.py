@@ -93,7 +93,18 @@ CHEATS = (
                 known = (input_ids[:, :1] - 7).abs().clamp(max=1).unsqueeze(-1).to(out.last_hidden_state.dtype).to(out.last_hidden_state.device)
                 return type(out)(last_hidden_state=out.last_hidden_state * (2.0 - known))
             model.forward = forward
-        """), "differs on prompt", (Stage.VALIDATION, Stage.EQUIVALENCE, Stage.ORACLE), r"not.equivalent|differ|output|host|ids"),
+        """), "differs on prompt", (Stage.REACHABILITY, Stage.EQUIVALENCE, Stage.ORACLE), r"token ids become"),
+    _cheat("special case of a known prompt, by a small table", code("""
+        def apply(model):
+            stock = model.forward
+            table = torch.tensor([[2.0], [1.0]])
+            def forward(input_ids=None, attention_mask=None, **kwargs):
+                out = stock(input_ids=input_ids, attention_mask=attention_mask, **kwargs)
+                gain = F.embedding((input_ids[:, :1] - 7).abs().clamp(max=1).cpu(), table)
+                x = out.last_hidden_state
+                return type(out)(last_hidden_state=x * gain.to(x.dtype).to(x.device))
+            model.forward = forward
+        """), "differs on prompt", (Stage.REACHABILITY, Stage.CAPTURE), r"token ids become|reduce"),
     _cheat("right for a known length only", _when("input_ids.shape[1] not in (16, 32, 64)"), "differs on length", (Stage.STRUCTURE, Stage.EQUIVALENCE, Stage.ORACLE), rf"{SHAPES}|equivalent"),
     _cheat("wrong beyond the lengths that are checked", _when("input_ids.shape[1] > 100"), "differs on length", (Stage.SOURCE, Stage.STRUCTURE, Stage.EQUIVALENCE, Stage.ORACLE), rf"{SHAPES}|equivalent|branch|size"),
     _cheat("right for one text, wrong in a batch", _when("input_ids.shape[0] > 1"), "differs on batch", (Stage.STRUCTURE, Stage.EQUIVALENCE, Stage.ORACLE), rf"{SHAPES}|equivalent"),
