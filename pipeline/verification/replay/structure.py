@@ -24,7 +24,7 @@ def same_structure(documents: Sequence[Mapping[str, Any]]) -> None:
     first: dict[Any, tuple[str, Mapping[str, Any]]] = {}
     for document in documents:
         case = document["case"]
-        host = without_leading_slices(document["skeleton"]["nodes"], _held(document), [document["output"]])
+        host = without_formalities(document["skeleton"]["nodes"], _held(document), [document["output"]])
         parts = {
             "blocks": [[_graph_structure(g) for g in document["graphs"]], document["constants"]],
             ("host parts", case["length"] % BUCKET == 0): [document["skeleton"]["parameters"], *host],
@@ -43,20 +43,21 @@ def _held(document: Mapping[str, Any]) -> int:
 
 def _graph_structure(graph: Mapping[str, Any]) -> list[Any]:
     held = len(graph["inputs"]) + len(graph["parameters"])
-    return [graph["inputs"], graph["parameters"], *without_leading_slices(graph["nodes"], held, graph["outputs"])]
+    return [graph["inputs"], graph["parameters"], *without_formalities(graph["nodes"], held, graph["outputs"])]
 
 
-def without_leading_slices(
+def without_formalities(
     nodes: Sequence[Mapping[str, Any]], first: int, outputs: Sequence[Any]
 ) -> tuple[list[Any], list[Any]]:
-    """Nodes and outputs as if every slice from the first element on were its source; `first` values come before.
+    """Nodes and outputs as if copies into order and slices from the first element on were their source.
 
-    A table that is exactly as long as the case is not sliced at all, so such slices are no structure.
+    `first` values come before. A table that is exactly as long as the case is not sliced at all, and what lies in order
+    already (a batch of one, cropped) is not copied, so neither is structure.
     """
     numbers = {n: n for n in range(first)}
     kept: list[Any] = []
     for place, node in enumerate(nodes):
-        if _is_leading_slice(node):
+        if _is_formality(node):
             numbers[first + place] = numbers[node["args"][0]["ref"]]
             continue
         numbers[first + place] = first + len(kept)
@@ -64,7 +65,9 @@ def without_leading_slices(
     return kept, [_renumbered(o, numbers) for o in outputs]
 
 
-def _is_leading_slice(node: Mapping[str, Any]) -> bool:
+def _is_formality(node: Mapping[str, Any]) -> bool:
+    if node.get("op") == "aten.contiguous.default":
+        return True
     if node.get("op") != "aten.slice.Tensor" or node["kwargs"]:
         return False
     given: list[Any] = list(node["args"][1:])

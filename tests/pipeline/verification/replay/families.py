@@ -193,7 +193,7 @@ def capture_surgery() -> dict[str, Any]:
 
 
 PATCHES = {"minilm": released_patches, "albert": albert_patches}
-SHAPES = ((2, 64), (2, 40), (1, 128))
+SHAPES = ((2, 64), (2, 40), (1, 128), (1, 9))
 
 
 def capture_all() -> dict[str, list[dict[str, Any]]]:

@@ -80,7 +80,8 @@ def test_the_fp64_map_leaves_no_fp32_island(
 
 @pytest.mark.parametrize("name", PATCHED)
 def test_all_cases_have_one_structure(name: str, documents: Any) -> None:
-    """The last case is exactly as long as ALBERT's table of positions, which is then not sliced at all."""
+    """One is as long as ALBERT's table of positions, which is then not sliced; one is a batch of one, cropped without a
+    copy."""
     same_structure(documents[f"{name}-patched"])
 
 

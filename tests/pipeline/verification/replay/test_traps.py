@@ -223,7 +223,7 @@ def test_what_is_no_document_is_refused(whole: Any, check: Check) -> None:
 
 
 def test_a_branch_on_the_length_is_seen(documents: Any) -> None:
-    first, _, third = copy.deepcopy(documents["minilm-patched"])
+    first, _, third, _ = copy.deepcopy(documents["minilm-patched"])
     same_structure([first, third])
     node_of(third, "aten.gelu.default")["kwargs"] = {"approximate": "tanh"}
     with pytest.raises(DocumentRefused, match="differ in structure"):
