@@ -54,14 +54,9 @@ SUBJECTS: dict[str, dict[str, Any]] = {
         "model_type": "electra", "intermediate_size": 256, "max_position_embeddings": 192, "embedding_size": 64,
         "pad_token_id": 0, **SIZES,
     },
-    "clip": {
-        "model_type": "clip_text_model", "intermediate_size": 256, "max_position_embeddings": 77,
-        "hidden_act": "quick_gelu", "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "projection_dim": 128,
+    "bert-quick": {
+        "model_type": "bert", "intermediate_size": 256, "max_position_embeddings": 192, "hidden_act": "quick_gelu",
         **SIZES,
-    },
-    "bloom": {
-        "model_type": "bloom", "vocab_size": 400, "hidden_size": 128, "n_head": 4, "n_layer": 2, "pad_token_id": 0,
-        "bos_token_id": 1, "eos_token_id": 2,
     },
     "gpt_neox": {
         "model_type": "gpt_neox", "intermediate_size": 256, "max_position_embeddings": 192, "rotary_pct": 0.25,
