@@ -31,6 +31,7 @@ HALF = (torch.float16, torch.bfloat16)
 IN_FP32 = ("fp32", 0)  # the policy of products that says: one rounding at the end
 CONSTANT_LIMIT = (1 + 511 / 512) * 2.0**31  # code 0x7DFF, where constants saturate
 ROW_GAP = 16  # elements: one cache line
+COLUMNS = 64  # of a weight that are copied at a time
 AUDITS: list[dict[str, Any]] = []  # of the modules loaded in this process, newest last
 
 
@@ -73,7 +74,11 @@ def matrix(
 def _by_rows(value: torch.Tensor) -> torch.Tensor:
     """A copy with its rows one after the other, a gap after each: rows of a power of two would share cache lines."""
     *outer, width = value.shape
-    return torch.empty(*outer, width + ROW_GAP)[..., :width].copy_(value)
+    copy = torch.empty(*outer, width + ROW_GAP)[..., :width]
+    for start in range(0, width, COLUMNS):  # a transposition in pieces whose lines stay in the cache
+        part = slice(start, start + COLUMNS)
+        copy[..., part].copy_(value[..., part])
+    return copy
 
 
 def write(t: torch.Tensor, flat: torch.Tensor, tag: int = 0, start: bool = False) -> None:
