@@ -14,8 +14,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 DEVICE = "spyre"
-FP32_FILL = 3.0e38
-"""Beyond it lie the fills of fp32 masks, which become -inf in 16 bits as they do in the model."""
+DEVICE_MAX = 8.5e9
+"""About the largest value of the device's 16 bits. Beyond it lie the fills of masks, which become -inf on the host."""
 REFUSED = (RuntimeError, NotImplementedError, torch._dynamo.exc.TorchDynamoException)
 """What a compiler or device that refuses a program raises."""
 
@@ -44,10 +44,14 @@ def _moved(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Narrowed on the host; on the device where the host's fp16 would overflow and the device's 16 bits do not."""
     if not value.is_floating_point():
         return value.to(DEVICE)
-    narrow = value.to(dtype)
-    if bool((torch.isinf(narrow) & ~torch.isinf(value)).any()) and float(value.min()) > -FP32_FILL:
-        return value.to(DEVICE).to(dtype)
-    return narrow.to(DEVICE)
+    return value.to(DEVICE).to(dtype) if only_device_holds(value) else value.to(dtype).to(DEVICE)
+
+
+def only_device_holds(value: torch.Tensor) -> bool:
+    """True for values that fp16 cannot hold and the device's 16 bits can; the fill of a mask is neither."""
+    if value.dtype != torch.float32 or value.numel() == 0:
+        return False
+    return torch.finfo(torch.float16).max < float(value.detach().abs().max()) < DEVICE_MAX
 
 
 def fetch(value: torch.Tensor) -> torch.Tensor:

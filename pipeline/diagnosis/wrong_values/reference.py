@@ -12,20 +12,16 @@ import torch
 
 from agents.types import Failure, FailureKind
 from pipeline.diagnosis.wrong_values.blocks import BlockCall, BlockGraph, Untraceable, graph_of
+from pipeline.diagnosis.wrong_values.device_runs import only_device_holds
 from pipeline.diagnosis.wrong_values.findings import Finding
 from pipeline.diagnosis.wrong_values.programs import Operation
 
 FP16_MAX = torch.finfo(torch.float16).max
-_MASKS = -3.0e38
-"""Fills of additive masks are no values of the model."""
 
 
 def overflowing(value: object) -> bool:
-    """True for a finite fp32 tensor with a value that fp16 cannot hold; masks do not count."""
-    if not isinstance(value, torch.Tensor) or value.dtype != torch.float32 or value.numel() == 0:
-        return False
-    known = value.detach()
-    return FP16_MAX < float(known.abs().max()) < float("inf") and float(known.min()) > _MASKS
+    """True for a tensor with values that fp16 cannot hold and the device can."""
+    return isinstance(value, torch.Tensor) and only_device_holds(value)
 
 
 def bad_reference(calls: Sequence[BlockCall], variant: str) -> Finding | None:

@@ -114,6 +114,7 @@ def test_an_overflow_of_float16_on_the_cpu_is_a_bad_reference_and_named_where_it
     assert found is not None
     assert (found.failure.kind, found.failure.op) == (FailureKind.CPU_REFERENCE, "aten.linear.default")
     assert not overflowing(torch.tensor([0.0, torch.finfo(torch.float32).min]))
+    assert not overflowing(torch.tensor([0.0, torch.finfo(torch.float32).min / 2]))  # the fill of an fp32 mask
 
 
 class ReadsValues(torch.nn.Module):
