@@ -25,13 +25,14 @@ from pipeline.verification.equivalence.draws import (
     draw_stream,
     nudged,
     quiet_weights,
+    whole_vocabulary,
 )
 from pipeline.verification.equivalence.recorder import Call, Recorder, largest_score
 from pipeline.verification.equivalence.rows import RowFault, compare_rows
-from pipeline.verification.replay import DocumentRefused
+from pipeline.verification.replay import DocumentRefused, looks_up_made_tables
 
 Document = Mapping[str, Any]
-NATURAL, QUIET = "the model's own activations", "quiet weights"
+NATURAL, QUIET, VOCABULARY = "the model's own activations", "quiet weights", "every token of the vocabulary"
 
 
 @dataclass(frozen=True)
@@ -92,9 +93,9 @@ def compare_documents(stock: Document, patched: Document, subject: Subject, boun
         found = comparison.natural()
     except PatchRaised as error:
         return Found(0, float("inf"), Fault("model", NATURAL, _NO_ROW, str(error)), False)
-    if found.fault is not None:
-        return found
-    return found.and_then(comparison.drawn() if found.paired else comparison.whole_with_quiet_weights())
+    if found.fault is None:
+        found = found.and_then(comparison.drawn() if found.paired else comparison.whole_with_quiet_weights())
+    return found if found.fault is not None else found.and_then(comparison.vocabulary())
 
 
 _NO_ROW = RowFault(0, 0, float("inf"), float("nan"), float("nan"))
@@ -215,6 +216,32 @@ class _Comparison:
         expected, found = self._stock.again(one, stream), self._patched.again(other, led)
         return self._block(number, drawn, one, stream, expected, found)
 
+    def vocabulary(self) -> Found:
+        """Every row of a token table that surgery made, as the first block gets it: a draw meets few of them.
+
+        Stock tables that are looked up as they are need no look. Without a border whole runs are compared.
+        """
+        stock, patched = self._documents
+        if not looks_up_made_tables(patched):
+            return NOTHING
+        names = tuple(entry["name"] for entry in stock["inputs"])
+        size = stock["case"]["batch"], stock["case"]["length"]
+        found = NOTHING
+        for inputs in whole_vocabulary(names, *size, self._subject.tokens.vocabulary):
+            found = found.and_then(self._tokens(inputs))
+            if found.fault is not None:
+                break
+        return found
+
+    def _tokens(self, inputs: Mapping[str, Tensor]) -> Found:
+        everywhere = torch.ones_like(self._real)
+        if self._border is None:
+            one, other = (Recorder(d, self._subject.tensors).run(inputs) for d in self._documents)
+            return self._compared("output", VOCABULARY, one, other, None, everywhere)._replace(paired=False)
+        one, other = (r.first_stream(inputs) for r in (self._stock, self._patched))
+        real = F.pad(everywhere, padding_of(self._documents[0]))
+        return self._compared("embeddings", VOCABULARY, one, self._border.outward(other), None, real)
+
     def whole_with_quiet_weights(self) -> Found:
         """Both whole models with quiet weights: what an epsilon decides is seen without a border."""
         tensors = quiet_weights(self._subject.tensors, self._subject.parameters)
@@ -224,6 +251,11 @@ class _Comparison:
 
     def _rows(self, place: str, drawn: str, stock: Tensor, patched: Tensor, moved: Tensor | None) -> Found:
         real = self._real if stock.shape[1] == self._real.shape[1] else self._real_in_stream
+        return self._compared(place, drawn, stock, patched, moved, real)
+
+    def _compared(
+        self, place: str, drawn: str, stock: Tensor, patched: Tensor, moved: Tensor | None, real: Tensor
+    ) -> Found:
         rows = compare_rows(stock, patched, real, moved, self._bound)
         fault = None if rows.fault is None else Fault(place, drawn, rows.fault)
         return Found(rows.compared, rows.error, fault, True)

@@ -8,7 +8,7 @@ admits for fp16 (P56: 65504 / 8): beyond it an additive mask is no mask any more
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import torch
@@ -29,12 +29,14 @@ KINDS = ("rows", "outliers", "large")
 
 
 class Tokens(NamedTuple):
-    """Token ids that may be drawn, the id of padding, how many token types there are, and whether masks are causal."""
+    """Token ids that may be drawn, the id of padding, how many token types there are, whether masks are causal, and the
+    size of the whole vocabulary."""
 
     ids: Tensor
     pad: int
     types: int = 1
     causal: bool = False
+    vocabulary: int = 0
 
 
 def generator_of(seed: int) -> torch.Generator:
@@ -61,6 +63,14 @@ def draw_inputs(names: tuple[str, ...], batch: int, length: int, tokens: Tokens,
         "token_type_ids": torch.randint(tokens.types, (batch, length), generator=generator) * mask,
     }
     return {name: drawn[name] for name in names}
+
+
+def whole_vocabulary(names: tuple[str, ...], batch: int, length: int, vocabulary: int) -> Iterator[dict[str, Tensor]]:
+    """Host inputs int64 [batch, length] without padding in which every token id stands once; the last are repeated."""
+    for first in range(0, vocabulary, batch * length):
+        ids = torch.arange(first, first + batch * length).clamp(max=vocabulary - 1).reshape(batch, length)
+        given = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "token_type_ids": torch.zeros_like(ids)}
+        yield {name: given[name] for name in names}
 
 
 def draw_stream(kind: str, shape: tuple[int, ...], scale: float, seed: int) -> Tensor:

@@ -38,7 +38,8 @@ Raises CandidateRefused or DocumentRefused where a part of a set cannot stand al
 def subject_of(model: Any, seed: int) -> Subject:
     """The stock `model` (fp32, on the CPU) as blocks are compared with it; `seed` is hidden."""
     types = getattr(model.config, "type_vocab_size", 1) or 1
-    tokens = Tokens(plain_ids(model.config, vocabulary_of(model)), pad_id(model.config), types, is_causal(model))
+    size = vocabulary_of(model)
+    tokens = Tokens(plain_ids(model.config, size), pad_id(model.config), types, is_causal(model), size)
     parameters = frozenset(name for name, _ in model.named_parameters(remove_duplicate=False))
     return Subject(stock_tensors(model), parameters, tokens, seed)
 

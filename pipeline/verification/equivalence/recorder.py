@@ -27,6 +27,14 @@ class Call(NamedTuple):
     outputs: tuple[Tensor, ...]
 
 
+class _Reached(Exception):
+    """The first block call of a run that is to end there."""
+
+    def __init__(self, stream: Tensor) -> None:
+        super().__init__()
+        self.stream = stream
+
+
 class Recorder(ModelReplay):
     """One run of a document in fp64 on the CPU, block call by block call. `lead` changes the streams that go in.
 
@@ -37,6 +45,7 @@ class Recorder(ModelReplay):
         super().__init__(document, tensors, Precision.FP64)
         self.calls: list[Call] = []
         self._lead = lead
+        self._stop = False
 
     def block(
         self, graph: Mapping[str, Any], values: Sequence[Tensor], device: torch.device, compiled: bool = False
@@ -45,6 +54,8 @@ class Recorder(ModelReplay):
         count, at = len(graph["inputs"]), stream_of(graph)
         given = list(values[:count])
         natural = given[at]
+        if self._stop:
+            raise _Reached(natural)
         if self._lead is not None:
             given[at] = self._lead(len(self.calls), natural)
         outputs = tuple(super().block(graph, [*given, *values[count:]], device))
@@ -52,6 +63,17 @@ class Recorder(ModelReplay):
         parameters = tuple(values[count:]) if first else ()
         self.calls.append(Call(graph, tuple(given), parameters, at, natural, outputs))
         return outputs
+
+    def first_stream(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """The stream that the first block would get for `inputs`; no block runs."""
+        before, self._stop = self.calls, True
+        try:
+            self.run(inputs)
+        except _Reached as reached:
+            return reached.stream
+        finally:
+            self.calls, self._stop = before, False
+        raise ValueError("the document calls no block")
 
     def again(self, call: Call, stream: Tensor, parameters: Sequence[Tensor] | None = None) -> tuple[Tensor, ...]:
         """The block of a noted call on another stream, and on other parameters if given."""

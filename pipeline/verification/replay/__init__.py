@@ -7,6 +7,7 @@ examine(document, stock)            the same, and what it is made of, for eviden
 same_structure(documents)           one structure over all cases
 reachable(document)                 stock tensors that the output rests on
 strange_uses_of_tokens(stock, patched)                   what token ids become that stock does not make of them
+looks_up_made_tables(document)      token ids are rows of a table that surgery made
 left_out(stock, patched)            weights that the stock output rests on and the patched one does not
 ModelReplay(document, tensors, precision).run(inputs, device, compiled)
 check_binding(config, patches, document, run, seed)     the code, run in the sandbox, equals the replay
@@ -18,7 +19,7 @@ from pipeline.verification.replay.lint import check_code
 from pipeline.verification.replay.model import Blocks, Constants, ModelReplay
 from pipeline.verification.replay.precision import Precision
 from pipeline.verification.replay.structure import left_out, reachable, same_structure
-from pipeline.verification.replay.tokens import strange_uses_of_tokens
+from pipeline.verification.replay.tokens import looks_up_made_tables, strange_uses_of_tokens
 from pipeline.verification.replay.validate import Facts, check_case, document_digest, examine, validate_model
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "document_digest",
     "examine",
     "left_out",
+    "looks_up_made_tables",
     "reachable",
     "same_structure",
     "strange_uses_of_tokens",

@@ -7,12 +7,12 @@ turned into floats they are allowed only where the stock model does the same (Ro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .arguments import references_of
 from .frame import metas
-from .operators import MOVES, VIEWS
+from .operators import MOVES, SURGERY, VIEWS
 
 IDS = "input_ids"
 FLOAT, INDEX, LITERAL_TABLE, BLOCK = "a float", "an index that was computed", "a table of literals", "a block"
@@ -50,12 +50,22 @@ CLEAN, CARRIED, COMPUTED = 0, 1, 2
 
 def uses_of_tokens(document: Mapping[str, Any]) -> set[str]:
     """What token ids become other than rows of a stock table: some of FLOAT, INDEX, LITERAL_TABLE, BLOCK."""
-    names = [entry["name"] for entry in document["inputs"]]
-    skeleton = document["skeleton"]
-    held = [CARRIED if name == IDS else CLEAN for name in names] + [CLEAN] * len(skeleton["parameters"])
     tables = _from_stock(document)
     found: set[str] = set()
-    states = list(held)
+    _follow(document, tables, found)
+    return found
+
+
+def looks_up_made_tables(document: Mapping[str, Any]) -> bool:
+    """Whether token ids are rows of a table that surgery made: any row of it may be another than the stock table's."""
+    return LITERAL_TABLE in _follow(document, _stock_as_it_is(document), set())
+
+
+def _follow(document: Mapping[str, Any], tables: set[int], found: set[str]) -> set[str]:
+    """Adds to `found` what token ids become, and returns it; lookups in other values than `tables` are noted."""
+    names = [entry["name"] for entry in document["inputs"]]
+    skeleton = document["skeleton"]
+    states = [CARRIED if name == IDS else CLEAN for name in names] + [CLEAN] * len(skeleton["parameters"])
     for node in skeleton["nodes"]:
         states.append(_after(node, states, document, tables, found))
     return found
@@ -108,6 +118,31 @@ def _from_stock(document: Mapping[str, Any]) -> set[int]:
     found = {start + n for n, number in enumerate(skeleton["parameters"]) if constants[number]}
     for number, node in enumerate(skeleton["nodes"], start=start + len(skeleton["parameters"])):
         if "call" not in node and found.intersection(references_of(node)):
+            found.add(number)
+    return found
+
+
+SAME_VALUES = frozenset({*MOVES, "aten.alias.default", "aten.clone.default", "aten.detach.default", "aten.to.dtype"})
+"""Operators after which a stock tensor is still itself: casts are for the device oracles."""
+
+
+def _stock_as_it_is(document: Mapping[str, Any]) -> set[int]:
+    """Numbers of the skeleton's values that are stock tensors, cast or moved at most. None if surgery writes in place:
+    a tensor under its stock name may then hold other values."""
+    section, skeleton = document["constants"], document["skeleton"]
+    if any(SURGERY[n["op"]]._schema.is_mutable for n in section["nodes"] if n["op"] in SURGERY):
+        return set()
+    kept = _and_moved(set(range(len(section["stock"]))), section["nodes"], len(section["stock"]))
+    start = len(document["inputs"])
+    constants = [value["ref"] in kept for value in section["values"]]
+    found = {start + n for n, number in enumerate(skeleton["parameters"]) if constants[number]}
+    return _and_moved(found, skeleton["nodes"], start + len(skeleton["parameters"]))
+
+
+def _and_moved(numbers: set[int], nodes: Sequence[Mapping[str, Any]], start: int) -> set[int]:
+    found = set(numbers)
+    for number, node in enumerate(nodes, start=start):
+        if node.get("op") in SAME_VALUES and set(references_of(node)) <= found:
             found.add(number)
     return found
 

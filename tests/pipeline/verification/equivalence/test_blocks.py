@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import util
 from pathlib import Path
 from types import ModuleType
@@ -166,3 +167,12 @@ def test_documents_of_two_cases_and_no_documents_at_all_are_errors(documents: Do
         compare_documents(documents["bert"], other, subject_of(model, SEED))
     with pytest.raises(ValueError, match="at least one case"):
         judge_patches([CODE], [], subject_of(model, SEED), model.config)
+
+
+def test_a_changed_row_is_found_although_no_draw_meets_its_token(documents: Documents, model_of: ModelOf) -> None:
+    model, wrong = model_of("bert"), documents["one row of the token table changed"]
+    subject = subject_of(model, SEED)
+    few = replace(subject, tokens=subject.tokens._replace(ids=subject.tokens.ids[:5]))
+    found = compare_documents(documents["bert"], wrong, few)
+    assert found.fault is not None
+    assert found.fault.drawn == "every token of the vocabulary"

@@ -100,6 +100,19 @@ def apply(model):
     model.norm.variance_epsilon = model.norm.variance_epsilon EPS
 """
 
+TABLE = """
+def apply(model):
+    m = model.embeddings.word_embeddings
+    rows = list(m.weight.split([97, 1, 2]))
+    rows[1] = rows[1] * FACTOR
+    m.weight = torch.nn.Parameter(torch.cat(rows))
+"""
+TABLE_IN_PLACE = """
+def apply(model):
+    with torch.no_grad():
+        model.embeddings.word_embeddings.weight[97].mul_(FACTOR)
+"""
+
 LAST = "def apply(model):\n    m = model.encoder.layer[-1].output.LayerNorm\n    m.eps = EPS\n"
 
 
@@ -143,6 +156,12 @@ TWINS: dict[str, Twins] = {
         bare("Qwen3RMSNorm", RMS, SIZE="x.shape[-1]", EPS="0.0"), "block 0",
     ),
     "mean over the padded size": Twins("qwen3", padded_norms("32"), padded_norms("64"), "block 0"),
+    "one row of the token table changed": Twins(
+        "bert", bare("", TABLE, FACTOR="1.0"), bare("", TABLE, FACTOR="1.001"), "embeddings"
+    ),
+    "one row of the token table changed in place": Twins(
+        "bert", bare("", TABLE_IN_PLACE, FACTOR="1.0"), bare("", TABLE_IN_PLACE, FACTOR="1.001"), "embeddings"
+    ),
     "residual stream rescaled, eps forgotten": Twins(
         "qwen3", bare("", RESCALE, EPS="/ c**2"), bare("", RESCALE, EPS="* 1.0"), "block 0"
     ),
