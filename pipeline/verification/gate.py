@@ -64,7 +64,7 @@ def judge(
     rules, used = _rules(measurements, policy, day)
     cases = tuple(case_verdict(c, rules) for c in measurements.cases)
     counted = [c for c, v in zip(measurements.cases, cases, strict=True) if v.outcome is not Outcome.VOID]
-    of_the_set = [*_set_findings(measurements, rules)]
+    of_the_set = [*_set_findings(measurements, rules), *_error_of_the_set(counted, rules)]
     of_the_set += [
         Finding(SET, "evidence", Outcome.UNKNOWN, text, text) for text in missing(measurements, counted, tier, policy)
     ]
@@ -229,15 +229,35 @@ def _norm_findings(case: CaseMeasurement, rules: Rules) -> Iterator[Finding]:
 
 
 def _error_findings(case: CaseMeasurement, rules: Rules) -> Iterator[Finding]:
-    """Up to the first limit it passes, up to the second it is unknown; within the tolerance of either it is unknown."""
-    ratio, near = case.error_ratio, rules.policy.tolerance["error_ratio"]
-    good, bad = rules.limits["error_ratio_pass"], rules.limits["error_ratio_unknown"]
-    if ratio is None or ratio <= good - near:
+    """One case fails above the second limit; within the tolerance of it, it is unknown. The first is the set's."""
+    ratio, near, bad = case.error_ratio, rules.policy.tolerance["error_ratio"], rules.limits["error_ratio_unknown"]
+    if ratio is None or ratio <= bad - near:
         return
-    unknown = ratio <= bad + near
     text = f"error is {ratio:.2f} times that of {YARDSTICKS[case.yardstick]} in {case.name}"
-    rule = f"error is more than {good if unknown else bad:g} times that of {YARDSTICKS[case.yardstick]}"
-    yield Finding(case.name, "error_ratio", Outcome.UNKNOWN if unknown else Outcome.FAILED, text, rule)
+    rule = f"error is more than {bad:g} times that of {YARDSTICKS[case.yardstick]}"
+    yield Finding(case.name, "error_ratio", Outcome.UNKNOWN if ratio <= bad + near else Outcome.FAILED, text, rule)
+
+
+def _error_of_the_set(counted: Sequence[CaseMeasurement], rules: Rules) -> Iterator[Finding]:
+    """Over all counted cases together, each by its tokens, the error ratio must stay below the first limit.
+
+    One text's ratio scatters (the real MiniLM: 1.2 to 1.55 around 1.33); the set's does not, and a patch that costs
+    accuracy moves it.
+    """
+    good, near = rules.limits["error_ratio_pass"], rules.policy.tolerance["error_ratio"]
+    for yardstick, name in YARDSTICKS.items():
+        ratio = pooled_error_ratio([c for c in counted if c.yardstick == yardstick])
+        if ratio is not None and not ratio <= good - near:
+            rule = f"error is more than {good:g} times that of {name} over all cases"
+            text = f"error is {ratio:.2f} times that of {name} over all cases"
+            yield Finding(SET, "error_ratio", Outcome.UNKNOWN, text, rule)
+
+
+def pooled_error_ratio(cases: Sequence[CaseMeasurement]) -> float | None:
+    """The root mean square of the cases' error ratios, each weighted by its tokens; None without any."""
+    measured = [(c.tokens, c.error_ratio) for c in cases if c.error_ratio is not None]
+    tokens = sum(n for n, _ in measured)
+    return math.sqrt(sum(n * ratio**2 for n, ratio in measured) / tokens) if tokens else None
 
 
 YARDSTICKS = {"dl16": "an ideal DL16 device", "bfloat16": "a bf16 run (fp16 is not finite)"}

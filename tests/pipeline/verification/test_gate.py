@@ -11,7 +11,7 @@ from datetime import date
 
 import pytest
 
-from pipeline.verification.gate import is_caught, judge, rules_of, void_reason
+from pipeline.verification.gate import is_caught, judge, pooled_error_ratio, rules_of, void_reason
 from pipeline.verification.measurements import (
     CaseMeasurement,
     ControlResult,
@@ -114,8 +114,7 @@ ON_THE_LIMIT = {
     "company": {"company_token_cosine": THRESHOLDS["company_token_cosine"]},
     "norm": {"norm_low": 1 - THRESHOLDS["norm_tolerance"]},
     "norm, other end": {"norm_high": 1 + THRESHOLDS["norm_tolerance"]},
-    "error": {"error_ratio": THRESHOLDS["error_ratio_pass"]},
-    "error, other limit": {"error_ratio": THRESHOLDS["error_ratio_unknown"]},
+    "error": {"error_ratio": THRESHOLDS["error_ratio_unknown"]},
     "control": {"controls": (*CONTROLS, ControlResult("layer_skipped", True, THRESHOLDS["control_cosine"]))},
     "ideal": {"ideal_token_cosine": THRESHOLDS["ideal_token_cosine"] - NEAR["ideal_token_cosine"] / 2},
 }
@@ -135,8 +134,31 @@ def test_a_rank_correlation_on_its_limit_is_unknown(good_set: Set) -> None:
     assert judge(good_set(**figures), Tier.FULL).outcome is Outcome.UNKNOWN
 
 
-def test_error_ratio_between_the_limits_is_unknown(good_set: Set, good_case: Case) -> None:
-    assert judge(good_set(cases=(good_case(error_ratio=2.0),)), Tier.SWEEP).outcome is Outcome.UNKNOWN
+@pytest.mark.parametrize("ratio", [THRESHOLDS["error_ratio_pass"], 2.0, THRESHOLDS["error_ratio_unknown"] - 0.1])
+def test_an_error_ratio_between_the_limits_over_all_cases_is_unknown(
+    good_set: Set, good_case: Case, ratio: float
+) -> None:
+    cases = (good_case(error_ratio=ratio), good_case(name="other", error_ratio=ratio))
+    verdict = judge(good_set(cases=cases), Tier.SWEEP)
+    assert verdict.outcome is Outcome.UNKNOWN
+    assert [f.measure for f in verdict.of_the_set] == ["error_ratio"]
+
+
+def test_one_text_whose_error_scatters_does_not_decide_for_the_set(good_set: Set, good_case: Case) -> None:
+    cases = (good_case(error_ratio=1.3), good_case(name="scatters", error_ratio=1.6))
+    assert judge(good_set(cases=cases), Tier.SWEEP).outcome is Outcome.PASSED
+
+
+def test_the_ratio_of_the_set_weighs_cases_by_their_tokens(good_set: Set, good_case: Case) -> None:
+    short = good_case(name="short", error_ratio=1.0, tokens=10)
+    long = good_case(name="long", error_ratio=2.0, tokens=990)
+    assert pooled_error_ratio([short, long]) == pytest.approx((0.01 * 1 + 0.99 * 4) ** 0.5)
+    assert judge(good_set(cases=(short, long)), Tier.SWEEP).outcome is Outcome.UNKNOWN
+
+
+def test_a_void_case_has_no_part_in_the_ratio_of_the_set(good_set: Set, good_case: Case) -> None:
+    void = good_case(name="void", controls=(), error_ratio=2.9)
+    assert judge(good_set(cases=(good_case(error_ratio=1.3), void)), Tier.SWEEP).outcome is Outcome.PASSED
 
 
 def test_a_failure_outweighs_missing_evidence(good_set: Set, good_case: Case) -> None:
@@ -338,14 +360,14 @@ def test_no_other_oracle_can_be_declared_not_applicable(good_set: Set) -> None:
 
 def test_each_case_has_its_own_verdict_and_the_document_has_no_figure(good_set: Set, good_case: Case) -> None:
     void = good_case(name="void", controls=())
-    cases = (good_case(), good_case(name="bad", lowest_token_cosine=0.987654), good_case(name="slow", error_ratio=2.1))
+    cases = (good_case(), good_case(name="bad", lowest_token_cosine=0.987654), good_case(name="slow", error_ratio=3.0))
     document = judge(good_set(cases=(*cases, void)), Tier.SWEEP).document()
     found = {c["case"]: c["outcome"] for c in document["cases"]}
     assert found == {"draw0-mixed-right-device": "passed", "bad": "failed", "slow": "unknown", "void": "void"}
-    moved = (cases[0], replace(cases[1], lowest_token_cosine=0.9875), replace(cases[2], error_ratio=2.2))
+    moved = (cases[0], replace(cases[1], lowest_token_cosine=0.9875), replace(cases[2], error_ratio=3.004))
     again = judge(good_set(cases=(*moved, void)), Tier.SWEEP)
     assert json.dumps(again.document()) == json.dumps(document), "figures that moved a little change nothing"
-    assert all(name not in json.dumps(document) for name in ("0.98765", "2.1"))
+    assert all(name not in json.dumps(document) for name in ("0.98765", "3.004"))
 
 
 def test_an_output_that_could_not_be_compared_fails_its_case(good_set: Set, good_case: Case) -> None:
