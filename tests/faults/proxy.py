@@ -60,11 +60,14 @@ class CommitEater:
                 pass
 
     def _pass_on(self, source: socket.socket, target: socket.socket, server: socket.socket) -> bool:
-        """Pass on what there is; False once the connection is over."""
-        data = source.recv(65_536)
+        """Pass on what there is; False once the connection is over, whichever side closed it."""
+        try:
+            data = source.recv(65_536)
+            target.sendall(data)
+        except (BrokenPipeError, ConnectionResetError):
+            return False
         if not data:
             return False
-        target.sendall(data)
         if target is server and b"COMMIT" in data and self._is_eaten():
             server.recv(65_536)  # the server has committed; its answer ends here
             return False

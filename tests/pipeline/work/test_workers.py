@@ -57,6 +57,14 @@ def tree(supervisor: Supervisor) -> list[psutil.Process]:
     return [*roots, *(child for root in roots for child in root.children(recursive=True))]
 
 
+def described_process(process: psutil.Process) -> tuple[str, str] | None:
+    """The command and the mapped files of a process; None for one that has ended (the pool replaces its processes)."""
+    try:
+        return " ".join(process.cmdline()), Path(f"/proc/{process.pid}/maps").read_text()
+    except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
+        return None
+
+
 def all_gone(processes: list[psutil.Process]) -> bool:
     return not any(map(is_alive, processes))
 
@@ -77,10 +85,10 @@ def test_a_sweep_is_done_by_workers_that_never_import_torch(running: Supervisor,
     outcomes = {row["model"]: row["outcome"] for row in report["models"]}
     assert outcomes == {"a/one": "failed", "a/stock-two": "passed", "a/crash-three": "failed"}
     assert deliveries == {1}
-    workers = tree(running)
-    assert sum("celery" in " ".join(process.cmdline()) for process in workers) >= 3
-    for process in workers:
-        assert "libtorch" not in Path(f"/proc/{process.pid}/maps").read_text()
+    workers = [described for described in map(described_process, tree(running)) if described]
+    assert sum("celery" in command for command, _ in workers) >= 3
+    for command, maps in workers:
+        assert "libtorch" not in maps, command
 
 
 def test_stopping_ends_everything_within_ten_seconds(
