@@ -15,7 +15,8 @@ from pipeline.work.models import Run
 from ..pipeline.conftest import listed, wait_until
 
 PROFILE = "profile-2026-08"
-END_S = 90.0
+END_S = 240.0
+"""When a sweep that has not ended counts as one that never will: a busy machine takes its time, a lost run for ever."""
 
 
 class Work:
@@ -50,7 +51,11 @@ class Work:
 
     def wait(self, seconds: float = END_S) -> None:
         """Wait for its end."""
-        wait_until(self.has_ended, seconds)
+        try:
+            wait_until(self.has_ended, seconds)
+        except AssertionError as error:
+            left = [(run.stage, run.state, run.sent_at, run.not_before) for run in self.runs() if run.state != "done"]
+            raise AssertionError(f"{error}; not done: {left}") from error
 
     def ends_well(self, *, passed: str = "stock") -> None:
         """Wait for its end; the invariants hold, and models with `passed` in their name pass."""
