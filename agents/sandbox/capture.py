@@ -9,6 +9,7 @@ from typing import Any
 
 from agents.errors import CandidateRefused
 
+from .answers import answer_of
 from .limits import MIB, Limits, OutFile, SandboxResult
 from .run import run_in_sandbox
 
@@ -62,19 +63,7 @@ def _helpers() -> dict[str, Path]:
 
 def _document(result: SandboxResult) -> dict[str, Any]:
     """The answer's document. Raises CandidateRefused with the reason the sandbox or the driver gave."""
-    if result.killed_by is not None:
-        raise CandidateRefused(f"the code was ended by its limit: {result.killed_by}")
-    answer = _parsed(result.files.get(ANSWER.name))
-    if answer is None:
-        raise CandidateRefused(f"the code gave no answer (status {result.exit}): {result.stderr.strip()[-500:]}")
+    answer = answer_of(result, ANSWER)
     if isinstance(answer.get("document"), dict):
         return answer["document"]
     raise CandidateRefused(str(answer.get("refused", "the answer holds no document"))[:2000])
-
-
-def _parsed(content: bytes | None) -> dict[str, Any] | None:
-    try:
-        answer = json.loads(content or b"")
-    except (ValueError, RecursionError):
-        return None
-    return answer if isinstance(answer, dict) else None

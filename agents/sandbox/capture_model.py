@@ -11,6 +11,7 @@ from typing import Any
 from agents.capture.case import Case
 from agents.errors import CandidateRefused
 
+from .answers import answer_of
 from .limits import MIB, Limits, OutFile, SandboxResult
 from .run import run_in_sandbox
 
@@ -94,14 +95,7 @@ def _capture_folder() -> Path:
 
 def _answer(result: SandboxResult) -> dict[str, Any]:
     """The answer. Raises CandidateRefused with the reason the sandbox or the code gave."""
-    if result.killed_by is not None:
-        raise CandidateRefused(f"the code was ended by its limit: {result.killed_by}")
-    try:
-        answer = json.loads(result.files.get(ANSWER.name, b""))
-    except (ValueError, RecursionError):
-        answer = None
-    if not isinstance(answer, dict):
-        raise CandidateRefused(f"the code gave no answer (status {result.exit}): {result.stderr.strip()[-500:]}")
+    answer = answer_of(result, ANSWER)
     if "refused" in answer:
         raise CandidateRefused(str(answer["refused"])[:2000])
     return answer

@@ -14,7 +14,7 @@ from pipeline.execution.device import open_device
 from pipeline.execution.embedder import StockEmbedder
 from pipeline.execution.models import build_meta
 from pipeline.execution.subject import Subject
-from pipeline.inspection import inspect_checkpoint
+from pipeline.inspection import Inspection, inspect_checkpoint
 
 LENGTH, BATCH = 40, 2
 """Tokens and rows of the probe: a length that is not a whole number of sticks, and one padded row, so that everything
@@ -48,11 +48,15 @@ def stock_reports(subject: Subject) -> list[dict[str, Any]]:
     inspection = inspect_checkpoint(subject.folder)
     reports = []
     for dtype in dtype_runs(inspection.dtype or "float32"):
-        model = build_meta(subject.folder)
-        embedder = StockEmbedder(model, inspection.chain.pooling[0], inspection.chain.normalize)
-        report = device.capability(embedder, probe_inputs(model.config), dtype=dtype, blocks=None)
+        embedder = stock_embedder(subject, inspection)
+        report = device.capability(embedder, probe_inputs(embedder.model.config), dtype=dtype, blocks=None)
         reports.append(report.to_dict())
     return reports
+
+
+def stock_embedder(subject: Subject, inspection: Inspection) -> StockEmbedder:
+    """The stock model on meta with its pooling: what capability reports are of."""
+    return StockEmbedder(build_meta(subject.folder), inspection.chain.pooling[0], inspection.chain.normalize)
 
 
 LONG = 1024
@@ -77,11 +81,9 @@ def rare_reports(subject: Subject) -> list[dict[str, Any]]:
     A kind that the model cannot run on the host either (more positions than it has) is left out.
     """
     device = open_device(subject.device, subject.profile)
-    inspection = inspect_checkpoint(subject.folder)
-    model = build_meta(subject.folder)
-    embedder = StockEmbedder(model, inspection.chain.pooling[0], inspection.chain.normalize)
+    embedder = stock_embedder(subject, inspect_checkpoint(subject.folder))
     found = []
-    for name, inputs in rare_inputs(model.config).items():
+    for name, inputs in rare_inputs(embedder.model.config).items():
         try:
             report = device.capability(embedder, inputs, dtype=torch.float16, blocks=None).to_dict()
         except (IndexError, RuntimeError):

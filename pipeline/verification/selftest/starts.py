@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from agents.errors import CandidateRefused
-from agents.sandbox import Limits, OutFile, run_in_sandbox
+from agents.sandbox import OutFile, run_in_sandbox
+from agents.sandbox.answers import json_object
+from agents.sandbox.capture_model import LIMITS as ONE_CAPTURE
 from agents.sandbox.capture_model import PACKAGES, tools
 from agents.sandbox.limits import MIB
 
 PER_START = 24
 """Tasks that share one start: their files must fit its private folder together."""
 ANSWER_BYTES, OUTPUT_BYTES = 4 * MIB, 8 * MIB
-LIMITS = Limits(
-    wall_s=900.0,
-    cpu_s=900,
-    memory=6144 * MIB,
-    address_space=16_384 * MIB,
-    file_size=64 * MIB,
-    tmp=512 * MIB,
-    inodes=8192,
-)
+LIMITS = replace(ONE_CAPTURE, wall_s=900.0, cpu_s=900, tmp=512 * MIB, inodes=8192)
 
 
 class Task(NamedTuple):
@@ -68,9 +63,6 @@ def _start(tasks: Sequence[Task]) -> list[Answered]:
 
 
 def _answered(files: Mapping[str, bytes], number: int) -> Answered:
-    try:
-        answer = json.loads(files.get(f"{number}.answer.json", b""))
-    except (ValueError, RecursionError):
-        answer = None
-    kept = answer if isinstance(answer, dict) else {"refused": "the code gave no answer"}
+    answer = json_object(files.get(f"{number}.answer.json"))
+    kept = {"refused": "the code gave no answer"} if answer is None else answer
     return Answered(kept, files.get(f"{number}.outputs.safetensors", b""))
