@@ -83,7 +83,4 @@ def _cropped(value: torch.Tensor, call: HostCall) -> torch.Tensor:
     """Token vectors [batch, padded length, size] without the added tokens; anything else as it is."""
     if not call.added or value.ndim != 3 or value.shape[1] != call.length + call.added:
         return value
-    kept = value[:, call.added :] if call.left else value[:, : call.length]
-    return kept.clone(
-        memory_format=torch.contiguous_format
-    )  # a copy for every batch: of one text a slice is contiguous
+    return value[:, call.added :].contiguous() if call.left else value[:, : call.length].contiguous()
