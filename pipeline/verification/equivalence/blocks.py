@@ -8,7 +8,7 @@ compared, with ordinary and with quiet weights.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -29,7 +29,7 @@ from pipeline.verification.equivalence.draws import (
 )
 from pipeline.verification.equivalence.recorder import Call, Recorder, largest_score
 from pipeline.verification.equivalence.rows import RowFault, compare_rows
-from pipeline.verification.replay import DocumentRefused, looks_up_made_tables
+from pipeline.verification.replay import DocumentRefused, ModelReplay, Precision, looks_up_made_tables
 
 Document = Mapping[str, Any]
 NATURAL, QUIET, VOCABULARY = "the model's own activations", "quiet weights", "every token of the vocabulary"
@@ -226,21 +226,30 @@ class _Comparison:
             return NOTHING
         names = tuple(entry["name"] for entry in stock["inputs"])
         size = stock["case"]["batch"], stock["case"]["length"]
+        compare = self._whole_runs() if self._border is None else self._first_streams
         found = NOTHING
         for inputs in whole_vocabulary(names, *size, self._subject.tokens.vocabulary):
-            found = found.and_then(self._tokens(inputs))
+            found = found.and_then(compare(inputs))
             if found.fault is not None:
                 break
         return found
 
-    def _tokens(self, inputs: Mapping[str, Tensor]) -> Found:
-        everywhere = torch.ones_like(self._real)
-        if self._border is None:
-            one, other = (Recorder(d, self._subject.tensors).run(inputs) for d in self._documents)
-            return self._compared("output", VOCABULARY, one, other, None, everywhere)._replace(paired=False)
-        one, other = (r.first_stream(inputs) for r in (self._stock, self._patched))
-        real = F.pad(everywhere, padding_of(self._documents[0]))
+    def _first_streams(self, inputs: Mapping[str, Tensor]) -> Found:
+        assert self._border is not None
+        one, other = (recorder.first_stream(inputs) for recorder in (self._stock, self._patched))
+        real = F.pad(torch.ones_like(self._real), padding_of(self._documents[0]))
         return self._compared("embeddings", VOCABULARY, one, self._border.outward(other), None, real)
+
+    def _whole_runs(self) -> Callable[[Mapping[str, Tensor]], Found]:
+        """Compares whole outputs; each document's constants are computed once for all inputs."""
+        runs = [ModelReplay(document, self._subject.tensors, Precision.FP64) for document in self._documents]
+
+        def compare(inputs: Mapping[str, Tensor]) -> Found:
+            one, other = (run.run(inputs) for run in runs)
+            found = self._compared("output", VOCABULARY, one, other, None, torch.ones_like(self._real))
+            return found._replace(paired=False)
+
+        return compare
 
     def whole_with_quiet_weights(self) -> Found:
         """Both whole models with quiet weights: what an epsilon decides is seen without a border."""

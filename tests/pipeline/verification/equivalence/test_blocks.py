@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import replace
-from importlib import util
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -16,6 +14,8 @@ from pipeline.verification.equivalence.blocks import compare_documents, padding_
 from pipeline.verification.equivalence.judge import judge_patches, reach_of, subject_of
 from pipeline.verification.measurements import Equivalence, EquivalenceResult
 
+from .twins import TWINS
+
 pytestmark = pytest.mark.timeout(900)  # the child captures some twenty models before the first test
 SEED = 7
 CODE = {"pattern": "code", "parameters": {}}
@@ -23,16 +23,7 @@ Documents = dict[str, Any]
 ModelOf = Callable[[str], Any]
 
 
-def _names() -> list[str]:
-    spec = util.spec_from_file_location("equivalence_twins_names", Path(__file__).parent / "twins.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return list(module.TWINS)
-
-
-NAMES = _names()
+NAMES = list(TWINS)
 
 
 def judged(documents: Documents, model: Any, family: str, label: str, **claim: Any) -> Equivalence:
@@ -176,3 +167,18 @@ def test_a_changed_row_is_found_although_no_draw_meets_its_token(documents: Docu
     found = compare_documents(documents["bert"], wrong, few)
     assert found.fault is not None
     assert found.fault.drawn == "every token of the vocabulary"
+
+
+def test_without_a_border_the_whole_vocabulary_goes_through_whole_models(
+    documents: Documents, model_of: ModelOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.verification.equivalence.blocks.find_border", lambda *_: None)
+    subject = subject_of(model_of("bert"), SEED)
+    few = replace(subject, tokens=subject.tokens._replace(ids=subject.tokens.ids[:5]))
+    name = "one row of the token table changed"
+    wrong = compare_documents(documents["bert"], documents[name], few)
+    assert wrong.fault is not None
+    assert wrong.fault.drawn == "every token of the vocabulary"
+    honest = compare_documents(documents["bert"], documents[f"{name}, honest"], few)
+    assert honest.fault is None
+    assert not honest.paired

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import pytest
 import torch
@@ -16,20 +15,10 @@ from agents.types import Exactness
 from pipeline.verification.equivalence.elementwise import Claim, claims_of, judge_document
 from pipeline.verification.measurements import Equivalence, EquivalenceResult
 
+from .written import Function, Written
+
 ROOT = math.sqrt(2 / math.pi)
 SEED = 5
-Function = Callable[[torch.Tensor], torch.Tensor]
-
-
-class Written(nn.Module):
-    """A module whose forward is `function`."""
-
-    def __init__(self, function: Function) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.function(x)
 
 
 def gelu_new() -> nn.Module:

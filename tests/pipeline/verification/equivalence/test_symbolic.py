@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from torch import nn
@@ -11,16 +9,7 @@ from torch import nn
 from adapters.document import capture_module
 from pipeline.verification.equivalence.symbolic import MAX_NODES, same_expression
 
-Function = Callable[[torch.Tensor], torch.Tensor]
-
-
-class Written(nn.Module):
-    def __init__(self, function: Function) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.function(x)
+from .written import Function, Written
 
 
 def same(one: Function, other: Function) -> bool:

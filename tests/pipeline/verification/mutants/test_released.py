@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,26 +17,10 @@ from pipeline.verification.mutants import mutants
 from pipeline.verification.mutants.survivors import Score, look_again_at_model, look_again_at_module
 from pipeline.verification.replay import DocumentRefused, validate_model
 
-HERE = Path(__file__).parent
+from ..captured import captured_by
+from . import released
+
 PER_PATCH, RATE, SEED = 20, 0.005, 20_260_801
-
-
-def released_module() -> Any:
-    spec = importlib.util.spec_from_file_location("mutants_released", HERE / "released.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def captured(out: Path) -> dict[str, Any]:
-    env = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-    argv = [sys.executable, str(HERE / "released.py"), str(out)]
-    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return dict(json.loads(out.read_text()))
 
 
 def score_of(stock: dict[str, Any], patched: dict[str, Any], config: dict[str, Any]) -> Score:
@@ -64,7 +44,7 @@ def score_of(stock: dict[str, Any], patched: dict[str, Any], config: dict[str, A
 def test_mutants_of_every_released_patch_are_refused_or_judged_the_same(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    released, documents = released_module(), captured(tmp_path / "released.json")
+    documents = captured_by(released, tmp_path / "released.json")
     scores: dict[str, Score] = {}
     for entry in released.released_patches():
         stock = documents[f"stock {entry.head_dim}"]

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -18,29 +12,20 @@ import torch
 from agents.capture.stock import stock_tensors
 from agents.capture.weights import random_stock
 
-HERE = Path(__file__).parent
+from ..captured import captured_by
+from . import families as all_families
+
 Documents = dict[str, list[dict[str, Any]]]
 
 
 @pytest.fixture(scope="session")
 def families() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("replay_families", HERE / "families.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return all_families
 
 
 @pytest.fixture(scope="session")
-def documents(tmp_path_factory: pytest.TempPathFactory) -> Documents:
-    out = tmp_path_factory.mktemp("documents") / "documents.json"
-    env = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-    done = subprocess.run(
-        [sys.executable, str(HERE / "families.py"), str(out)], env=env, capture_output=True, text=True, timeout=280
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return dict(json.loads(out.read_text()))
+def documents(families: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Documents:
+    return captured_by(families, tmp_path_factory.mktemp("documents") / "documents.json")
 
 
 @pytest.fixture
