@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from sim_backend import numerics
-from sim_backend.device import ext
+from sim_backend.device import eager, ext
 from sim_backend.device.allow import allowed
 from sim_backend.device.casts import Casts
 from sim_backend.device.start import state
 from sim_backend.errors import DowncastWarning
 from sim_backend.numerics import Infinity, Rounding
-from sim_backend.profiles import active
+from sim_backend.profiles import active, load_profile
 
 start_module = sys.modules["sim_backend.device.start"]  # the package's `start` is the function
 
@@ -84,7 +84,7 @@ def set_policy(rounding: Rounding, infinity: Infinity) -> None:
 @pytest.fixture
 def _august_policy() -> Iterator[None]:
     yield
-    set_policy(Rounding.TRUNCATE, Infinity.SATURATE_FINITE)
+    start_module._apply_policies(ext, load_profile())
 
 
 # 0.1669 is a tie between two codes for fp16; 0x3C00 + 1 ulp, the largest value, the infinities and NaN of fp16
@@ -309,6 +309,14 @@ def test_tensors_that_are_not_strided_are_refused(make: str) -> None:
         SPARSE[make](torch.eye(4))
 
 
+@pytest.fixture
+def _own_prefix_copies() -> Iterator[None]:
+    """Afterwards the device asks about prefixes what it asked before."""
+    yield
+    ext.set_prefix_copy(eager._copy_prefix)
+
+
+@pytest.mark.usefixtures("_own_prefix_copies")
 def test_a_copy_of_the_first_part_of_a_storage_can_be_taken_over() -> None:
     rows, target = on_device(torch.ones(4, 64)), on_device(torch.zeros(2, 64))
     seen: list[tuple[int, ...]] = []
@@ -318,8 +326,5 @@ def test_a_copy_of_the_first_part_of_a_storage_can_be_taken_over() -> None:
         return True
 
     ext.set_prefix_copy(take_over)
-    try:
-        sums = [target.zero_().copy_(s).cpu().sum().item() for s in (rows[:2], rows[2:], rows[:2] * 1.0)]
-    finally:
-        ext.set_prefix_copy(None)
+    sums = [target.zero_().copy_(s).cpu().sum().item() for s in (rows[:2], rows[2:], rows[:2] * 1.0)]
     assert (seen, sums) == ([(2, 64)], [0.0, 128.0, 128.0])
