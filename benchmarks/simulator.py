@@ -1,4 +1,4 @@
-"""Speed and size of the simulator: `python -m benchmarks.simulator [--json] [--only WORD]`.
+"""Speed and size of the simulator: `python -m benchmarks.simulator [--json] [--only PATTERN]`.
 
 Every sample is taken in a fresh process (`benchmarks.simulator_child`), imports excluded. Ratios are of two times of
 the same process, taken by turns, so that a noisy machine hits both. Weights are random: only times count here.
@@ -6,7 +6,6 @@ the same process, taken by turns, so that a noisy machine hits both. Weights are
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -16,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figures import Figure, median_figure, render
+from benchmarks.figures import Figure, main, median_figure
 
 SAMPLES = 5
 # (name in the child's table of models, target of the forward ratio, target of the first compile in seconds)
@@ -111,17 +110,5 @@ FIGURES: dict[str, Callable[[], list[Figure]]] = {
 }
 
 
-def main() -> int:
-    """Print the figures; 1 if a target is missed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true", help="with all samples")
-    parser.add_argument("--only", choices=FIGURES, help="one group of figures")
-    chosen = parser.parse_args()
-    groups = [FIGURES[chosen.only]] if chosen.only else list(FIGURES.values())
-    figures = [figure for group in groups for figure in group()]
-    print(render(figures, chosen.json))
-    return 0 if all(f.met for f in figures) else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(FIGURES, __doc__))

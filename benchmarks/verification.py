@@ -1,4 +1,4 @@
-"""How long a verdict takes: `python -m benchmarks.verification [--json] [--only WORD]`.
+"""How long a verdict takes: `python -m benchmarks.verification [--json] [--only PATTERN]`.
 
 Every verdict is one stage child (`pipeline.execution.child`), as the service runs it, imports included; the op-level
 one is timed in a fresh process after its imports. Candidates are made of the bundled adapters' patches; BERT-base and
@@ -7,7 +7,6 @@ the sweep have calibrated synthetic weights, MiniLM its own. Run it alone: a bus
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -16,16 +15,16 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figures import Figure, median_figure, render
+from benchmarks.figures import Figure, main, median_figure
 
 SAMPLES = 3
 OP_SAMPLES = 5
 SWEEP_MODELS = 5
-NOT_MEASURED_S = 1e9
 PROFILE = "profile-2026-08"
 BERT_BASE = "BAAI/bge-base-en-v1.5"
 OP_CODE = """
@@ -163,37 +162,18 @@ def verdict_seconds(folder: Path, tier: str, weights: str) -> float:
     return seconds
 
 
-FIGURES: dict[str, Callable[[], list[Figure]]] = {
-    "op": op_level,
-    "minilm": full_minilm,
-    "bert-base": full_bert_base,
-    "sweep": sweep,
-}
-
-
-def measured(name: str) -> list[Figure]:
-    """One group of figures; one that could not be measured is not met (NOT_MEASURED_S stands for its value)."""
+def measured_or_said(group: Callable[[], list[Figure]], name: str) -> list[Figure]:
+    """The figures of `group`; one that says that it was not measured if a verdict could not be had."""
     try:
-        figures = FIGURES[name]()
+        return group()
     except (NotVerified, subprocess.CalledProcessError) as error:
         say(f"{name}: not measured: {error}")
-        return [Figure(f"{name}: not measured", NOT_MEASURED_S, "s", 0.0)]
-    for figure in figures:
-        say(f"{figure.name}: {figure.value} {figure.unit}, target {figure.target}")
-    return figures
+        return [Figure(name, None, "s", 0.0)]
 
 
-def main() -> int:
-    """Print the figures; 1 if a target is missed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true", help="with all samples")
-    parser.add_argument("--only", choices=FIGURES, help="one group of figures")
-    chosen = parser.parse_args()
-    names = [chosen.only] if chosen.only else list(FIGURES)
-    figures = [figure for name in names for figure in measured(name)]
-    print(render(figures, chosen.json))
-    return 0 if all(f.met for f in figures) else 1
+GROUPS = {"op": op_level, "minilm": full_minilm, "bert-base": full_bert_base, "sweep": sweep}
+FIGURES = {name: partial(measured_or_said, group, name) for name, group in GROUPS.items()}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(FIGURES, __doc__))

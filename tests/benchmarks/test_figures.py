@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 
-from benchmarks.figures import Figure, median_figure, render
+import pytest
+
+from benchmarks.figures import Figure, main, median_figure, render
 
 
 def test_a_figure_is_the_median_of_its_samples() -> None:
@@ -19,6 +21,31 @@ def test_a_missed_target_is_said() -> None:
     assert far.endswith("NOT MET")
 
 
-def test_json_carries_the_samples() -> None:
-    (figure,) = json.loads(render([median_figure("forward", [1.0], "x", 2.0)], as_json=True))
-    assert figure == {"name": "forward", "value": 1.0, "unit": "x", "target": 2.0, "samples": [1.0], "met": True}
+def test_a_target_can_be_a_least_and_what_was_not_measured_meets_none() -> None:
+    figures = [Figure("share", 0.96, "", 0.95, at_least=True), Figure("share", 0.94, "", 0.95, at_least=True)]
+    assert [f.met for f in figures] == [True, False]
+    unmeasured = Figure("share", None, "", 0.0)
+    assert not unmeasured.met
+    assert "not measured" in render([unmeasured], as_json=False)
+
+
+def measured(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    groups = {"near": lambda: [median_figure("near", [1.0], "x", 2.0)], "far": lambda: [Figure("far", 3.0, "x", 2.0)]}
+    code = main(groups, "two groups", arguments)
+    return code, *capsys.readouterr()
+
+
+def test_json_is_one_document_with_figures_and_environment(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, progress = measured(capsys, "--json", "--only", "ne.r")
+    document = json.loads(out)
+    assert document["figures"] == [
+        {"name": "near", "value": 1.0, "unit": "x", "target": 2.0, "samples": [1.0], "at_least": False, "met": True}
+    ]
+    assert {"torch", "simulator", "cores", "load"} <= document["environment"].keys()
+    assert (code, progress.count("\n")) == (0, 1)
+
+
+def test_a_missed_target_gives_exit_code_1_and_no_match_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert measured(capsys)[0] == 1
+    with pytest.raises(SystemExit):
+        measured(capsys, "--only", "nothing")
