@@ -124,7 +124,7 @@ def _apply(
 ) -> None:
     for patch in patches:
         undo.add(patch.apply(model, context))
-    placement = Placement(model, context.device, context.dtype, context.host_modules)
+    placement = Placement(model, context.device, context.dtype, context.host_modules, context.host_inputs)
     undo.add(placement.apply())
     if compile_them:
         compile_blocks(find_blocks(model), undo)

@@ -21,7 +21,14 @@ TOKEN_INPUTS = frozenset({"input_ids", "token_type_ids", "position_ids", "inputs
 class Placement:
     """Casts, moves and hooks one model; `inputs` and `result` do the same for what goes in and comes out."""
 
-    def __init__(self, model: nn.Module, device: torch.device, dtype: torch.dtype, host: Iterable[nn.Module]) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        device: torch.device,
+        dtype: torch.dtype,
+        host: Iterable[nn.Module],
+        host_inputs: Iterable[str] = (),
+    ) -> None:
         self.device, self.dtype = device, dtype
         self.host_dtype = torch.float64 if dtype == torch.float64 else torch.float32
         self._model = model
@@ -29,6 +36,7 @@ class Placement:
         embeddings = embeddings_of(model)
         self._host_embeddings = embeddings if any(m is embeddings for m in self._host) else None
         self._encoder = encoder_of(model, find_blocks(model))
+        self._stays = frozenset(host_inputs) | (TOKEN_INPUTS if self._host_embeddings is not None else frozenset())
 
     def apply(self) -> Reversal:
         """Puts every part in its place. The result takes it back: original Parameters and buffers by identity."""
@@ -46,11 +54,16 @@ class Placement:
     def _hook(self, undo: Reversal) -> None:
         if self._host_embeddings is not None:
             undo.hook(self._host_embeddings.register_forward_hook(self._to_device))
+        for head in heads_of(self._model):
+            undo.hook(head.register_forward_pre_hook(self._head_inputs))
         if self._encoder is not None:
             undo.hook(self._encoder.register_forward_hook(self._to_host))
 
     def _to_device(self, module: nn.Module, args: Any, output: Any) -> Any:
         return map_tensors(output, lambda t: t.to(self.dtype).to(self.device))
+
+    def _head_inputs(self, module: nn.Module, args: Any) -> Any:
+        return map_tensors(args, self.fetch)
 
     def _to_host(self, module: nn.Module, args: Any, output: Any) -> Any:
         return map_tensors(output, self.fetch)
@@ -62,9 +75,11 @@ class Placement:
         return value.to(device="cpu", dtype=self.host_dtype)
 
     def inputs(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Host inputs moved to where they are read: ids stay for host embeddings, the rest goes to the device."""
-        stays = TOKEN_INPUTS if self._host_embeddings is not None else frozenset()
-        return {k: v if k in stays or not isinstance(v, torch.Tensor) else v.to(self.device) for k, v in values.items()}
+        """Host inputs moved to where they are read: what host embeddings or a patch read there stays."""
+        return {
+            k: v if k in self._stays or not isinstance(v, torch.Tensor) else v.to(self.device)
+            for k, v in values.items()
+        }
 
 
 def _place_parameters(

@@ -46,9 +46,20 @@ class Reversal:
         mapping[key] = value
         self._steps.append(lambda: _restore(mapping, key, before))
 
+    def drop_item(self, mapping: dict[str, Any], key: str) -> None:
+        """Takes `mapping[key]` out; it comes back, in its place."""
+        before = dict(mapping)
+        del mapping[key]
+        self._steps.append(lambda: _refill(mapping, before))
+
     def hook(self, handle: Any) -> None:
         """Records a hook's handle, to be removed."""
         self._steps.append(handle.remove)
+
+
+def _refill(mapping: dict[str, Any], before: dict[str, Any]) -> None:
+    mapping.clear()
+    mapping.update(before)
 
 
 def _restore(mapping: dict[str, Any], key: str, before: Any) -> None:

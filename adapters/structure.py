@@ -8,13 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from torch import nn
+from torch import fx, nn
 
 from .digests import source_of
 from .errors import StructureUnknown
+from .rebinding import own_function
 
 HEAD_COUNT_ATTRIBUTES = ("num_attention_heads", "n_heads", "num_heads")
-HEAD_SIZE_ATTRIBUTES = ("attention_head_size", "head_dim", "key_value_proj_dim")
+HEAD_SIZE_ATTRIBUTES = ("attention_head_size", "head_dim", "key_value_proj_dim", "head_size")
 ALL_HEADS_ATTRIBUTES = ("all_head_size", "inner_dim")
 HEAD_MODULES = ("pooler", "pooler_activation")
 
@@ -39,7 +40,7 @@ class ProjectionNames(NamedTuple):
 PROJECTIONS = (
     ProjectionNames("query", "key", "value", ("^output.dense", "dense")),
     ProjectionNames("q_lin", "k_lin", "v_lin", ("out_lin",)),
-    ProjectionNames("q_proj", "k_proj", "v_proj", ("o_proj", "out_proj")),
+    ProjectionNames("q_proj", "k_proj", "v_proj", ("o_proj", "out_proj", "dense", "Wo")),
     ProjectionNames("q", "k", "v", ("o",)),
 )
 
@@ -162,6 +163,12 @@ def _first_attribute(module: nn.Module, names: tuple[str, ...]) -> str | None:
     return next((n for n in names if isinstance(getattr(module, n, None), int)), None)
 
 
+def head_size_of(module: nn.Module) -> int | None:
+    """The size of one head of an attention module, or None if it has no attribute for it."""
+    name = _first_attribute(module, HEAD_SIZE_ATTRIBUTES)
+    return None if name is None else int(getattr(module, name))
+
+
 def _output_projection(
     model: nn.Module, path: str, module: nn.Module, names: ProjectionNames
 ) -> tuple[nn.Module, nn.Linear] | None:
@@ -182,10 +189,10 @@ def _descend(start: nn.Module, path: str) -> object:
 
 
 def _scale_of(module: nn.Module, head_attribute: str) -> str:
-    if isinstance(getattr(module, "scaling", None), float):
-        return "attribute"
-    kind: Any = type(module)
-    return "sqrt_head" if f"math.sqrt(self.{head_attribute})" in source_of(kind) else "unknown"
+    roots = (f"math.sqrt(self.{head_attribute})", f"self.{head_attribute}**-0.5")
+    if not isinstance(module, fx.GraphModule) and any(root in source_of(own_function(module)) for root in roots):
+        return "sqrt_head"
+    return "attribute" if isinstance(getattr(module, "scaling", None), float) else "unknown"
 
 
 def embeddings_of(model: nn.Module) -> nn.Module:
@@ -238,5 +245,5 @@ def has_rotary(model: nn.Module) -> bool:
 
 
 def is_causal(model: nn.Module) -> bool:
-    """True if any attention of the model may only look back."""
-    return any(site.causal for site in find_attention(model))
+    """True if any module of the model says that it may only look back."""
+    return any(getattr(module, "is_causal", False) is True for module in model.modules())

@@ -40,13 +40,15 @@ class PatchContext:
     """What a patch may set for the run.
 
     `dtype` is that of the device run. `before` holds what the host does to the inputs of each call, by phase (length
-    before mask). `host_modules` holds modules that stay on the host in its dtype; `declared` what the caller does.
+    before mask). `host_modules` holds modules that stay on the host in its dtype; `host_inputs` names inputs of the
+    model that are read there; `declared` what the caller does.
     """
 
     device: torch.device
     dtype: torch.dtype
     before: list[tuple[int, HostStage]] = field(default_factory=list)
     host_modules: list[nn.Module] = field(default_factory=list)
+    host_inputs: list[str] = field(default_factory=list)
     declared: dict[str, str] = field(default_factory=dict)
 
     def add_stage(self, phase: int, stage: HostStage) -> Undo:
@@ -54,6 +56,16 @@ class PatchContext:
         entry = (phase, stage)
         self.before.append(entry)
         return lambda: self.before.remove(entry)
+
+    def keep_on_host(self, name: str) -> Undo:
+        """Leaves an input of the model on the host; the result takes that back."""
+        self.host_inputs.append(name)
+        return lambda: self.host_inputs.remove(name)
+
+    def stay_on_host(self, module: nn.Module) -> Undo:
+        """Leaves a module on the host; the result takes that back."""
+        self.host_modules.append(module)
+        return lambda: self.host_modules.remove(module)
 
 
 PHASE_COMPLETE, PHASE_LENGTH, PHASE_POSITIONS, PHASE_MASK = 0, 10, 20, 30
@@ -96,8 +108,14 @@ class Patch(ABC):
 
     def digest(self, model: nn.Module) -> str:
         """sha256 over the patch's own code, its parameters and the source of what it replaces."""
-        own = source_digest(sys.modules[type(self).__module__])
+        own = self._own_digest()
         return digest_of([self.pattern, own, self.parameters(), self.target_digest(model)])
+
+    def _own_digest(self) -> str:
+        """Of the module that the patch is written in, and of those of patches that it is derived from."""
+        modules = dict.fromkeys(k.__module__ for k in type(self).__mro__ if issubclass(k, Patch) and k is not Patch)
+        digests = [source_digest(sys.modules[name]) for name in modules]
+        return digests[0] if len(digests) == 1 else digest_of(digests)
 
 
 def types_of(targets: list[Target]) -> list[type]:

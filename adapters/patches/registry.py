@@ -14,20 +14,29 @@ from .dtype import RunDtype
 from .elementwise import ReplaceElementwise
 from .embeddings import HostEmbeddings, HostPositions
 from .heads import PadHeads
+from .host_masks import HostMasks
 from .lengths import PadLength
 from .masks import AdditiveMask
 from .pooling import HostNormalise, HostPooling
 from .relative_bias import HostRelativeBias
+from .rotary import RotateByMatrix
+from .rotary_heads import PadRotaryHeads
+from .split import SplitAttention, SplitGate
 
 ORDER: tuple[type[Patch], ...] = (
     RunDtype,
     ReplaceElementwise,
+    SplitAttention,
+    SplitGate,
     PadHeads,
+    PadRotaryHeads,
+    RotateByMatrix,
     HostEmbeddings,
     HostPositions,
     HostRelativeBias,
     PadLength,
     AdditiveMask,
+    HostMasks,
     ContiguousAttention,
     CloneAtBorder,
     HostPooling,

@@ -39,6 +39,6 @@ def place_patched(
     for data in patches:
         if data["pattern"] == CODE:
             apply_code(model, data["parameters"]["source"])
-    placement = Placement(model, context.device, context.dtype, context.host_modules)
+    placement = Placement(model, context.device, context.dtype, context.host_modules, context.host_inputs)
     placement.apply()
     return Runner(model, context, placement)

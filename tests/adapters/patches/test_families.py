@@ -1,0 +1,115 @@
+"""Patches of families beyond BERT's: alone and together the same mathematics as stock; undo gives back every object."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from adapters import adapt
+from adapters.errors import AdapterError
+from adapters.patches.registry import in_order, patch_from
+from tests.adapters.patches.families import family
+
+EXACT = 1e-12
+
+
+class InDouble(TorchFunctionMode):
+    """Stock code works in fp32 in places, whatever the dtype: here it stays in fp64, for a sharp comparison."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.Tensor.float:
+            return args[0].double()
+        wide = [torch.float64 if a is torch.float32 else a for a in args]
+        return func(*wide, **{k: torch.float64 if v is torch.float32 else v for k, v in (kwargs or {}).items()})
+
+
+def P(pattern: str, **parameters: Any) -> dict[str, Any]:
+    return {"pattern": pattern, "parameters": parameters}
+
+
+P21 = P("P21", head_dim=16, padded_head_dim=24)
+RUNS = [P("P63", multiple=16), P("P45")]
+SETS: dict[str, list[dict[str, Any]]] = {
+    "llama": [P21, P("P14")],
+    "llama scaled": [P21, P("P14")],
+    "mistral": [P21, P("P14")],
+    "qwen2": [P21, P("P14")],
+    "qwen3": [P21, P("P14")],
+    "gemma": [P21, P("P14")],
+    "gemma2": [P21, P("P14")],
+    "gemma3_text": [P21, P("P14")],
+    "embeddinggemma": [P21, P("P14")],
+    "granite": [P21, P("P14")],
+    "modernbert": [P("P27"), P("P06"), P21, P("P14")],
+    "nomic_bert": [P21, P("P14")],
+    "gte": [P21, P("P14")],
+    "eurobert": [P21, P("P14")],
+    "jina_embeddings_v3": [P21, P("P14")],
+    "phi": [P21, P("P14")],
+    "phi3": [P("P27"), P("P06"), P21, P("P14")],
+    "gpt_neox": [P("P27"), P21, P("P14")],
+    "esm": [P21, P("P14")],
+}
+NEEDS = {"P21": ["P27"]}
+ALONE = [(name, patch["pattern"]) for name, patches in SETS.items() for patch in patches]
+
+
+def inputs_of(model: nn.Module, length: int = 21) -> dict[str, torch.Tensor]:
+    """Three texts of `length`, a third of it and one token, padded on the right by the model's own id."""
+    generator = torch.Generator().manual_seed(length)
+    ids = torch.randint(5, 99, (3, length), generator=generator)
+    mask = (torch.arange(length)[None] < torch.tensor([length, max(1, length // 3), 1])[:, None]).long()
+    pad = getattr(model.config, "pad_token_id", None) or 0
+    return {"input_ids": ids.masked_fill(mask == 0, pad), "attention_mask": mask}
+
+
+def difference(name: str, patches: list[dict[str, Any]], length: int = 21, left: bool = False) -> float:
+    """Largest difference at real tokens in fp64, relative to stock's largest value; everything comes back."""
+    model = family(name).double()
+    values = inputs_of(model, length)
+    if left:
+        values = {k: v.flip(1) for k, v in values.items()}
+    before, tree = dict(model.named_parameters()), [(n, type(m)) for n, m in model.named_modules()]
+    with torch.no_grad(), InDouble():
+        stock = model(**values).last_hidden_state
+        with adapt(model, patches=in_order(patches), device="cpu", compile=False, dtype="float64"):
+            patched = model(**values).last_hidden_state
+        again = model(**values).last_hidden_state
+    after = dict(model.named_parameters())
+    assert torch.equal(again, stock)
+    assert before.keys() == after.keys()
+    assert all(before[n] is after[n] for n in before)
+    assert tree == [(n, type(m)) for n, m in model.named_modules()]
+    assert not any("forward" in m.__dict__ for m in model.modules())
+    real = values["attention_mask"].bool()
+    return float((patched - stock)[real].abs().max() / stock[real].abs().max())
+
+
+@pytest.mark.parametrize(("name", "pattern"), ALONE)
+def test_each_patch_with_what_it_needs_is_exact(name: str, pattern: str) -> None:
+    present = {p["pattern"]: p for p in SETS[name]}
+    chosen = [present[p] for p in (*NEEDS.get(pattern, ()), pattern) if p in present]
+    assert difference(name, chosen) < EXACT
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_family_s_whole_set_is_exact_beyond_a_window(name: str) -> None:
+    assert difference(name, [*SETS[name], *RUNS]) < EXACT
+    assert difference(name, [*SETS[name], *RUNS], length=70) < EXACT
+
+
+@pytest.mark.parametrize("name", ["llama", "mistral", "qwen3", "gemma2", "phi3"])
+def test_texts_padded_on_the_left_keep_their_answer(name: str) -> None:
+    left = [P("P63", multiple=16, side="left"), P("P45")]
+    assert difference(name, [*SETS[name], *left], left=True) < EXACT
+
+
+@pytest.mark.parametrize(("name", "pattern"), [("llama", "P27"), ("bert", "P14"), ("llama", "P06")])
+def test_a_pattern_does_not_match_what_it_is_not_for(name: str, pattern: str, make_model: Any) -> None:
+    model = make_model("bert") if name == "bert" else family(name)
+    with pytest.raises(AdapterError, match=pattern):
+        patch_from(P(pattern)).match(model)
