@@ -149,6 +149,11 @@ def count_outcomes(session: Session, profile: str) -> dict[str, int]:
     return {outcome: session.scalar(counted.where(*_having(outcome))) or 0 for outcome in OUTCOMES}
 
 
+def profiles_with_verdicts(session: Session) -> list[str]:
+    """The device profiles on which any checkpoint has a status, by name."""
+    return list(session.scalars(select(CheckpointStatus.profile).distinct().order_by(CheckpointStatus.profile)))
+
+
 def review_load(session: Session) -> Queue:
     """How many candidates wait, and since when the oldest does."""
     query = select(func.count(CandidateRow.id), func.min(CandidateRow.updated_at))

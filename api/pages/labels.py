@@ -237,4 +237,15 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "drafter": lambda name: DRAFTERS.get(name, name),
     "model_url": model_url,
 }
-GLOBALS: dict[str, Any] = {"outcomes": OUTCOMES}
+NAVIGATION = {
+    "/": "Overview",
+    "/models": "Models",
+    "/coverage": "Coverage",
+    "/ops": "Operations",
+    "/review": "Review",
+    "/requests": "Requests",
+    "/adapters": "Adapters",
+    "/sweeps": "Sweeps",
+    "/profiles": "Profiles",
+}
+GLOBALS: dict[str, Any] = {"outcomes": OUTCOMES, "navigation": NAVIGATION.items()}

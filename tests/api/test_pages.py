@@ -18,7 +18,8 @@ FOOTER = "Simulated Spyre, profile-2026-08; verdicts hold for this profile, not 
 MODEL = "acme/albert-one"
 PAGES = (
     "/", "/models", f"/models/{MODEL}", "/review", "/review?state=all", "/review/1", "/requests", "/adapters",
-    "/sweeps", "/sweeps/1", "/login", "/nope",
+    "/sweeps", "/sweeps/1", "/coverage", "/coverage?by=op", "/coverage?by=release", "/ops", "/profiles",
+    "/profiles/profile-2026-08", "/profiles/compare?a=profile-2026-04&b=profile-2026-08", "/login", "/nope",
 )  # fmt: skip
 
 
@@ -88,10 +89,41 @@ def test_the_overview_answers_the_four_questions(story: TestClient) -> None:
     assert "Where models stop" in page
 
 
+def test_coverage_by_family_is_a_table_with_both_weightings_and_a_map_of_profiles(story: TestClient) -> None:
+    page = story.get("/coverage").text
+    row = re.search(r'<th scope="row" class="op">bert</th>.*?</tr>', page, re.S)
+    assert row is not None
+    assert re.findall(r'<td class="num">([^<]*)</td>', row.group()) == ["1", "1", "1", "0", "500\u202fk", "100\u202f%"]
+    assert '<td class="h5">1 of 1</td>' in page
+    assert '<td class="h0">0 of 1</td>' in page
+    assert "aten.pow.Tensor_Scalar" in story.get("/coverage", params={"by": "op"}).text
+    assert story.get("/coverage", params={"by": "moon"}).status_code == 422
+
+
+def test_causes_are_ranked_with_the_cheapest_sets(story: TestClient) -> None:
+    page = story.get("/ops").text
+    assert "wrong values, no error <code>aten.pow.Tensor_Scalar</code>" in page
+    half = re.search(r"50 % of the downloads</th>\s*<td>(\d) causes", page)
+    assert half is not None
+    assert half.group(1) == "3"  # the two models that pow blocks have two more causes each
+    assert "The models with known causes do not add up to it." in page
+
+
+def test_two_profiles_are_compared_key_by_key(story: TestClient) -> None:
+    page = story.get("/profiles/compare", params={"a": "profile-2026-04", "b": "latest"}).text
+    assert "<code>errata.E-34</code>" in page
+    assert "Nothing differs." in story.get("/profiles/compare", params={"a": "latest", "b": "latest"}).text
+    unknown = story.get("/profiles/profile-1999-01")
+    assert unknown.status_code == 404
+    assert "choose one of profile-2025-11" in unknown.text
+
+
 def test_an_empty_installation_says_what_to_do(browser: TestClient) -> None:
     assert "spyre-factory sweep" in browser.get("/").text
     assert "No candidate waits." in browser.get("/review").text
     assert "No adapter is released yet." in browser.get("/adapters").text
+    assert "No model is listed yet." in browser.get("/coverage").text
+    assert "No cause is known." in browser.get("/ops").text
 
 
 def test_a_model_page_gives_verdict_failures_and_code(story: TestClient) -> None:

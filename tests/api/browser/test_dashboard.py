@@ -10,7 +10,22 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 Sweep = Callable[..., int]
 MODEL = "acme/albert-one"
-PATHS = ("/", "/models", f"/models/{MODEL}", "/review", "/review/1", "/requests", "/adapters", "/sweeps", "/sweeps/1")
+PATHS = (
+    "/",
+    "/models",
+    f"/models/{MODEL}",
+    "/review",
+    "/review/1",
+    "/requests",
+    "/adapters",
+    "/sweeps",
+    "/sweeps/1",
+    "/coverage",
+    "/ops",
+    "/profiles",
+    "/profiles/latest",
+    "/profiles/compare?a=profile-2026-04&b=latest",
+)
 
 pytestmark = pytest.mark.browser
 
