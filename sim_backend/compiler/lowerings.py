@@ -218,7 +218,8 @@ def scaled_mm(
 ) -> ir.TensorBox:  # fmt: skip
     """One batchmatmulfp8 with the scales of its operands, then the bias."""
     size = [a.get_size()[0], b.get_size()[1]]
-    product = NativeCall.create("scaled_mm", size, [a, b, scale_a, scale_b], {}, out_dtype)
+    policy = current_session().profile.product_accumulation
+    product = NativeCall.create("scaled_mm", size, [a, b, scale_a, scale_b], policy, out_dtype)
     result: ir.TensorBox = product if bias is None else lowering.lowerings[aten.add.Tensor](product, bias)
     return result
 

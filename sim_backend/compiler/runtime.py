@@ -157,11 +157,13 @@ def mm(a: torch.Tensor, b: torch.Tensor, *, half: bool, products: tuple[str, int
 
 
 def scaled_mm(
-    a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor, *, half: bool
-) -> torch.Tensor:
-    """fp8 a @ b times their scales (one value, or one per row and per column), accumulated in fp32."""
-    product = torch.matmul(a.float(), b.float()) * (scale_a * scale_b)
-    return round_dl16_(product) if half else product
+    a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor, *, half: bool,
+    products: tuple[str, int] = IN_FP32,
+) -> torch.Tensor:  # fmt: skip
+    """fp8 a @ b times their scales (one value, or one per row and per column): by `products`, the scales at the end."""
+    product = torch.matmul if not half or products == IN_FP32 else product_by(*products)
+    scaled = product(a.float(), b.float()) * (scale_a * scale_b)
+    return round_dl16_(scaled) if half else scaled
 
 
 def index_copy(x: torch.Tensor, index: torch.Tensor, source: torch.Tensor, *, half: bool, dim: int) -> torch.Tensor:

@@ -270,6 +270,30 @@ def _addmm(a: Arithmetic, self: Tensor, mat1: Tensor, mat2: Tensor, beta: float 
     return a.rounded(_scaled(a, a.product(mat1, mat2), alpha) + _scaled(a, self, beta))
 
 
+def _baddbmm(a: Arithmetic, self: Tensor, batch1: Tensor, batch2: Tensor, beta: float = 1, alpha: float = 1) -> Tensor:
+    """As compiled code decomposes it: without the addend where beta is 0."""
+    if beta == 0:
+        return _scaled(a, a.product(batch1, batch2), alpha)
+    return _addmm(a, self, batch1, batch2, beta, alpha)
+
+
+def _scaled_mm(
+    a: Arithmetic,
+    self: Tensor,
+    mat2: Tensor,
+    scale_a: Tensor,
+    scale_b: Tensor,
+    bias: Tensor | None = None,
+    scale_result: Tensor | None = None,
+    out_dtype: Any = None,
+    use_fast_accum: bool = False,
+) -> Tensor:
+    from sim_backend.compiler.runtime import scaled_mm
+
+    product = scaled_mm(self, mat2, scale_a, scale_b, half=a.half, **a.profile.product_accumulation)
+    return product if bias is None else a.rounded(product + bias)
+
+
 # --- pow
 def _power(a: Arithmetic, self: Tensor, exponent: float) -> Tensor:
     if not a.half or a.profile.exponent_rule(exponent) != "decompose":
@@ -339,5 +363,7 @@ _STEPS: dict[str, Step] = {
     "aten.mm.default": _product,
     "aten.bmm.default": _product,
     "aten.addmm.default": _addmm,
+    "aten.baddbmm.default": _baddbmm,
+    "aten._scaled_mm.default": _scaled_mm,
     "aten.pow.Tensor_Scalar": _power,
 }

@@ -230,6 +230,41 @@ def test_accumulation_of_products_changes_products_and_attention(both: Any, run:
     assert len({attended for _, attended in found.values()}) == 3
 
 
+def batched(batch: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    return torch.baddbmm(batch, left, right, beta=0.5, alpha=2)
+
+
+def scaled(left: Tensor, right: Tensor, scale: Tensor) -> Tensor:
+    return torch._scaled_mm(left, right.t(), scale, scale, out_dtype=torch.float16)
+
+
+BATCHES = tuple(torch.randn(2, 64, 64, generator=torch.Generator().manual_seed(n)).half() for n in range(3))
+FP8 = tuple(torch.randn(64, 128, generator=torch.Generator().manual_seed(n)).to(torch.float8_e4m3fn) for n in (3, 4))
+
+
+@pytest.mark.parametrize(
+    ("profile", "function", "host"),
+    [("profile-2025-11", batched, BATCHES), ("profile-2026-09", scaled, (*FP8, torch.tensor(0.5)))],
+)
+def test_accumulation_of_products_reaches_every_eager_product(
+    profile: str, function: Operation, host: tuple[Tensor, ...], both: Any
+) -> None:
+    found = {}
+    for policy in ("fp32", "chunked", "serial"):
+        both(profile, {"numerics.matmul_accumulation": policy, "numerics.matmul_chunk": 16})
+        found[policy] = function(*(t.to("spyre") for t in host)).cpu().float()
+    exact = function(*(t.double() for t in host)) if function is batched else host[0].float() @ host[1].float().t() / 4
+    errors = [float((result - exact).abs().max()) for result in found.values()]
+    assert 0 < errors[0] < errors[1] < errors[2] < 1
+
+
+@pytest.mark.parametrize("policy", ["fp32", "chunked", "serial"])
+def test_an_eager_fp8_product_has_the_bits_of_its_compiled_form(policy: str, both: Any) -> None:
+    both("profile-2026-09", {"numerics.matmul_accumulation": policy})
+    device = [t.to("spyre") for t in (*FP8, torch.tensor(0.5))]
+    assert torch.equal(codes(scaled(*device)), codes(torch.compile(scaled, fullgraph=True, dynamic=False)(*device)))
+
+
 def test_a_serial_sum_stops_growing_where_the_next_element_is_below_half_a_step(both: Any) -> None:
     ones = torch.ones(2000, dtype=torch.float16).to("spyre")
     both("profile-2026-08", {"numerics.reduction_accumulation": "serial", "numerics.op_rounding": "nearest_even"})
