@@ -34,8 +34,14 @@ RETRY_MS = 2_000
 """How long a browser waits before it comes back."""
 BATCH = 200
 HasEnded = Callable[[Session], bool]
+EVENT_SCHEMA = {
+    "type": "object",
+    "properties": {name: {"type": "string"} for name in ("id", "event", "data")},
+    "required": ["id", "event", "data"],
+    "description": "One event; `data` is a JSON object with `subject`, `at`, `request` and its own fields",
+}
 EVENTS: dict[int | str, dict[str, Any]] = {
-    200: {"description": "Events as they happen", "content": {MEDIA_TYPE: {"schema": {"type": "string"}}}},
+    200: {"description": "Events as they happen", "content": {MEDIA_TYPE: {"schema": EVENT_SCHEMA}}},
     204: {"description": "It has ended and everything has been seen: do not come back"},
 }
 
