@@ -41,7 +41,7 @@ class Placement:
     def apply(self) -> Reversal:
         """Puts every part in its place. The result takes it back: original Parameters and buffers by identity."""
         undo = Reversal()
-        on_host = {id(m) for part in self._host for m in part.modules()}
+        on_host = {id(m) for part in [*self._host, *self._twins()] for m in part.modules()}
         made: dict[tuple[int, torch.device], nn.Parameter] = {}
         for module in self._model.modules():
             host = id(module) in on_host
@@ -51,9 +51,17 @@ class Placement:
         self._hook(undo)
         return undo
 
+    def _twins(self) -> list[nn.Module]:
+        """Tables that share the weight of host embeddings (an encoder's own, tied): they stand in for them."""
+        shared = {id(p) for p in self._host_embeddings.parameters()} if self._host_embeddings is not None else set()
+        tables = [m for m in self._model.modules() if isinstance(m, nn.Embedding) and id(m.weight) in shared]
+        inside = {id(m) for m in self._host_embeddings.modules()} if self._host_embeddings is not None else set()
+        return [m for m in tables if id(m) not in inside]
+
     def _hook(self, undo: Reversal) -> None:
-        if self._host_embeddings is not None:
-            undo.hook(self._host_embeddings.register_forward_hook(self._to_device))
+        for embeddings in [self._host_embeddings, *self._twins()]:
+            if embeddings is not None:
+                undo.hook(embeddings.register_forward_hook(self._to_device))
         for head in heads_of(self._model):
             undo.hook(head.register_forward_pre_hook(self._head_inputs))
         if self._encoder is not None:

@@ -196,24 +196,45 @@ def _scale_of(module: nn.Module, head_attribute: str) -> str:
 
 
 def embeddings_of(model: nn.Module) -> nn.Module:
-    """The direct child of the model that turns ids into vectors. Raises StructureUnknown if there is none."""
-    table = model.get_input_embeddings()
-    for child in model.children():
-        if any(m is table for m in child.modules()):
-            return child
-    raise StructureUnknown(f"{type(model).__name__}: the embeddings are not a child of the model")
+    """The largest part that turns ids into vectors and holds no block. Raises StructureUnknown if there is none."""
+    try:
+        table = model.get_input_embeddings()  # type: ignore[operator]
+    except (NotImplementedError, AttributeError) as error:
+        raise StructureUnknown(f"{type(model).__name__} names no token table: {error}") from error
+    blocks = {id(b.module) for b in find_blocks(model)}
+    path = next((p for p, m in model.named_modules() if m is table), "")
+    for part in _down_to(model, path):
+        if not any(id(m) in blocks for m in part.modules()):
+            return part
+    raise StructureUnknown(f"{type(model).__name__}: the embeddings are no part beside the blocks")
+
+
+def _down_to(model: nn.Module, path: str) -> list[nn.Module]:
+    names = path.split(".") if path else []
+    return [model.get_submodule(".".join(names[: n + 1])) for n in range(len(names))]
 
 
 def encoder_of(model: nn.Module, blocks: list[Block]) -> nn.Module | None:
-    """The direct child that holds the blocks, or None when they hang on the model itself."""
-    first = blocks[0].path.split(".")
-    child = model.get_submodule(first[0])
-    return None if isinstance(child, nn.ModuleList) else child
+    """The largest part that holds the blocks and not the token table, or None when blocks hang beside the table."""
+    table = model.get_input_embeddings()  # type: ignore[operator]
+    parts = _down_to(model, blocks[0].path)
+    part = next(p for p in parts if not any(m is table for m in p.modules()))
+    return None if isinstance(part, nn.ModuleList) else part
 
 
 def heads_of(model: nn.Module) -> list[nn.Module]:
-    """Direct children that run after the blocks (poolers): they stay on the host."""
-    return [child for name, child in model.named_children() if name in HEAD_MODULES]
+    """What runs after the blocks and stays on the host: poolers, and what an encoder's parent holds behind it."""
+    blocks = find_blocks(model)
+    encoder = encoder_of(model, blocks)
+    named = [m for p, m in model.named_modules() if p.rpartition(".")[2] in HEAD_MODULES]
+    inside = {id(m) for b in blocks for m in b.module.modules()}
+    found = [m for m in named if id(m) not in inside]
+    for parent in model.modules():
+        children = list(parent.children())
+        place = next((n for n, child in enumerate(children) if child is encoder), None)
+        if place is not None:
+            found += [c for c in children[place + 1 :] if any(True for _ in c.parameters())]
+    return list(dict.fromkeys(found))
 
 
 def path_of(model: nn.Module, wanted: nn.Module) -> str:

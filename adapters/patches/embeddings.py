@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from ..errors import PatchDoesNotApply, PatchParameters
-from ..structure import counts_positions_by_id, embeddings_of, position_table
+from ..structure import counts_positions_by_id, embeddings_of, path_of, position_table
 from .base import PHASE_POSITIONS, HostCall, Patch, PatchContext, Target, Undo, types_of
 
 
@@ -26,7 +26,7 @@ class HostEmbeddings(Patch):
         """The model's embeddings. Raises PatchParameters for a placement other than `host`."""
         _only_host(self.pattern, self.placement)
         module = embeddings_of(model)
-        return [Target(next(n for n, c in model.named_children() if c is module), module)]
+        return [Target(path_of(model, module), module)]
 
     def apply(self, model: nn.Module, context: PatchContext) -> Undo:
         """Declares the embeddings a host module: `adapt` leaves them there."""

@@ -112,7 +112,7 @@ def additive(mask: torch.Tensor) -> torch.Tensor:
     Half of the least value, so that two of them and a score do not overflow (P40).
     """
     least = torch.finfo(mask.dtype).min / 2
-    eye = torch.eye(mask.shape[-2], mask.shape[-1], dtype=torch.bool, device=mask.device)
+    eye = torch.eye(mask.shape[-1], dtype=torch.bool, device=mask.device)
     return torch.where(eye, torch.zeros((), dtype=mask.dtype), mask.clamp(min=least))
 
 

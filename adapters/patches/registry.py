@@ -20,7 +20,9 @@ from .masks import AdditiveMask
 from .pooling import HostNormalise, HostPooling
 from .relative_bias import HostRelativeBias
 from .rotary import RotateByMatrix
+from .rotary_pairs import RotatePairsByMatrix
 from .rotary_heads import PadRotaryHeads
+from .shared_bias import HostBlockBias
 from .split import SplitAttention, SplitGate
 
 ORDER: tuple[type[Patch], ...] = (
@@ -31,9 +33,11 @@ ORDER: tuple[type[Patch], ...] = (
     PadHeads,
     PadRotaryHeads,
     RotateByMatrix,
+    RotatePairsByMatrix,
     HostEmbeddings,
     HostPositions,
     HostRelativeBias,
+    HostBlockBias,
     PadLength,
     AdditiveMask,
     HostMasks,
