@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from ..errors import PatchParameters
+from .attention import ExplicitAttention, GroupedAttention, RenormalisedAttention
 from .base import Patch
 from .borders import CloneAtBorder
 from .contiguous import ContiguousAttention
@@ -15,33 +16,43 @@ from .elementwise import ReplaceElementwise
 from .embeddings import HostEmbeddings, HostPositions
 from .heads import PadHeads
 from .host_masks import HostMasks
+from .host_parts import FusedGelu, HostAlibi
 from .lengths import PadLength
 from .masks import AdditiveMask
+from .norms import ContiguousNorms, UnfusedLayerNorm, UnfusedRmsNorm
 from .pooling import HostNormalise, HostPooling
 from .relative_bias import HostRelativeBias
 from .rotary import RotateByMatrix
-from .rotary_pairs import RotatePairsByMatrix
 from .rotary_heads import PadRotaryHeads
+from .rotary_pairs import RotatePairsByMatrix
 from .shared_bias import HostBlockBias
 from .split import SplitAttention, SplitGate
 
 ORDER: tuple[type[Patch], ...] = (
     RunDtype,
     ReplaceElementwise,
+    FusedGelu,
     SplitAttention,
     SplitGate,
     PadHeads,
     PadRotaryHeads,
     RotateByMatrix,
     RotatePairsByMatrix,
+    UnfusedRmsNorm,
+    UnfusedLayerNorm,
+    ContiguousNorms,
     HostEmbeddings,
     HostPositions,
     HostRelativeBias,
     HostBlockBias,
+    HostAlibi,
     PadLength,
     AdditiveMask,
     HostMasks,
     ContiguousAttention,
+    ExplicitAttention,
+    RenormalisedAttention,
+    GroupedAttention,
     CloneAtBorder,
     HostPooling,
     HostNormalise,

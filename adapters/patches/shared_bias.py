@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -12,7 +11,7 @@ from torch import nn
 
 from ..errors import PatchDoesNotApply, PatchParameters
 from ..reversal import Reversal
-from ..structure import find_blocks, path_of
+from ..structure import find_blocks
 from .base import Patch, PatchContext, Target, Undo, types_of
 
 TABLE, METHOD, ARGUMENT = "relative_attention_bias", "compute_bias", "position_bias"

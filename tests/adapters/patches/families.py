@@ -87,6 +87,8 @@ CONFIGS: dict[str, dict[str, Any]] = {
         **DECODER, "layer_types": ["conv", "full_attention"], "conv_L_cache": 3, "block_auto_adjust_ff_dim": False,
     },
     "clip_text_model": {**SIZES, **IDS, "eos_token_id": 99},
+    "bert": {**SIZES, "pad_token_id": 0},
+    "electra": {**SIZES, "pad_token_id": 0, "embedding_size": 32},
     "camembert": {**SIZES, "pad_token_id": 1},
     "ernie": {**SIZES, "pad_token_id": 0},
     "dpr": {**SIZES, "pad_token_id": 0},

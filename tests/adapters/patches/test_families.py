@@ -52,8 +52,20 @@ SETS: dict[str, list[dict[str, Any]]] = {
     "phi": [P21, P("P14")],
     "phi3": [P("P27"), P("P06"), P21, P("P14")],
     "gpt_neox": [P("P27"), P21, P("P14")],
-    "esm": [P21, P("P14")],
+    "esm": [P("P03"), P21, P("P14")],
+    "gptj": [P("P18")],
+    "roformer": [P("P18")],
+    "t5": [P("P48"), P("P10"), P("P42")],
+    "bloom": [P("P50")],
+    "bloom of 12": [P("P50")],
+    "camembert": [P("P11"), P("P41")],
+    "clip_text_model": [P("P42")],
+    "electra": [P("P11")],
 }
+ATTENTION = ["llama", "gemma", "gemma2", "gemma3_text", "modernbert", "esm", "gpt2", "gte", "bert"]
+GROUPED = ["llama", "gemma", "gemma3_text", "qwen3"]
+NORMS = ["llama", "gemma3_text", "qwen3", "t5", "granite"]
+
 NEEDS = {"P21": ["P27"]}
 ALONE = [(name, patch["pattern"]) for name, patches in SETS.items() for patch in patches]
 
@@ -100,6 +112,30 @@ def test_each_patch_with_what_it_needs_is_exact(name: str, pattern: str) -> None
 def test_a_family_s_whole_set_is_exact_beyond_a_window(name: str) -> None:
     assert difference(name, [*SETS[name], *RUNS]) < EXACT
     assert difference(name, [*SETS[name], *RUNS], length=70) < EXACT
+
+
+@pytest.mark.parametrize("pattern", ["P41", "P42"])
+@pytest.mark.parametrize("name", ATTENTION)
+def test_attention_written_out_is_exact(name: str, pattern: str) -> None:
+    assert difference(name, [P(pattern)]) < EXACT
+    assert difference(name, [P(pattern), *RUNS]) < EXACT
+
+
+@pytest.mark.parametrize("name", GROUPED)
+def test_grouped_keys_are_read_without_repeating_them(name: str) -> None:
+    assert difference(name, [P("P55"), *RUNS]) < EXACT
+
+
+@pytest.mark.parametrize("scale", [1.0, 64.0])
+@pytest.mark.parametrize("name", NORMS)
+def test_rms_norms_written_out_are_exact(name: str, scale: float) -> None:
+    assert difference(name, [P("P10", scale=scale)]) < EXACT
+
+
+@pytest.mark.parametrize("name", ["gemma3_text", "qwen3"])
+def test_norms_of_heads_read_copies_and_stay_the_norms_they_were(name: str) -> None:
+    assert difference(name, [P("P60")]) < EXACT
+    assert difference(name, in_order([P21, P("P10"), P("P60"), P("P14")])) < EXACT
 
 
 @pytest.mark.parametrize("name", ["llama", "mistral", "qwen3", "gemma2", "phi3"])
