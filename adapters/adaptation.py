@@ -12,7 +12,7 @@ from .errors import AlreadyAdapted, ModelNotReady, PatchCodeChanged, PatchTarget
 from .handle import Handle
 from .patches.base import Patch, PatchContext
 from .patches.dtype import DTYPES, RunDtype
-from .patches.registry import patch_from
+from .patches.registry import check_set, patch_from
 from .placement import Placement
 from .reversal import Reversal
 from .runner import Runner, compile_blocks
@@ -44,14 +44,15 @@ def adapt(
     Afterwards `model(**inputs)` takes host tensors (input_ids, attention_mask, token_type_ids: [batch, length]) of any
     length and returns host tensors: last_hidden_state [batch, length, size] in fp32 (fp64 for a float64 run).
 
-    Raises SpyreNoAdapterError, AlreadyAdapted, ModelNotReady, PatchDoesNotApply, PatchParameters, PatchTargetMoved,
-    PatchCodeChanged, DocumentRefused, StructureUnknown. After an error the model is stock.
+    Raises SpyreNoAdapterError, AlreadyAdapted, ModelNotReady, PatchDoesNotApply, PatchParameters, PatchConflict,
+    PatchTargetMoved, PatchCodeChanged, DocumentRefused, StructureUnknown. After an error the model is stock.
     """
     _check_ready(model, torch.device(device))
     if patches is None:
         manifest = manifest or _look_up(model)
         patches = manifest.patches
     chosen = [patch_from(data) for data in patches]
+    check_set(chosen)
     digests = [patch.digest(model) for patch in chosen]
     if manifest is not None:
         check_targets(model, manifest)

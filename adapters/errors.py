@@ -3,6 +3,7 @@
 AdapterError
 ├── PatchDoesNotApply    the model has nothing this patch replaces, or has something it cannot handle
 ├── PatchParameters      a patch was given parameters it does not know
+├── PatchConflict        a set of patches lacks one that is needed, or holds two that exclude each other
 ├── PatchTargetMoved     the source a patch replaces is no longer what it was verified against
 ├── PatchCodeChanged     the patch itself is no longer the one that was verified
 ├── DocumentRefused      an operator document breaks a rule
@@ -32,6 +33,12 @@ class PatchParameters(AdapterError):
     """A patch was given parameters it does not know or cannot use."""
 
     code = "patch_parameters"
+
+
+class PatchConflict(AdapterError):
+    """A set of patches lacks one that another needs, or holds two that exclude each other."""
+
+    code = "patch_conflict"
 
 
 class PatchTargetMoved(AdapterError):

@@ -49,7 +49,7 @@ def renormalised(
     position_bias: torch.Tensor | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
-    """As `written_out` with a mask of 0 and one fill: weights of masked pairs become 0, the rest is divided by its sum."""
+    """As `written_out`, for a mask of 0 and one fill: masked weights become 0, the rest is divided by its sum."""
     weights = _weights(query, key, attention_mask, scaling, softcap, position_bias)
     if attention_mask is not None:
         allowed = torch.exp(_by_group(attention_mask, query, key).clamp(min=FORBIDDEN))
@@ -124,6 +124,7 @@ class ExplicitAttention(Patch):
 
     pattern: ClassVar[str] = "P42"
     mathematics: ClassVar[str] = "O = softmax(cap(Q K^T s) + M) V, the queries of one group as rows beside each other"
+    conflicts: ClassVar[tuple[str, ...]] = ("P41", "P42", "P54", "P55")
     name: ClassVar[str] = "spyre_written_out"
     function: ClassVar[Any] = staticmethod(written_out)
 

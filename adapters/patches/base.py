@@ -76,12 +76,15 @@ class Patch(ABC):
     """One math-equivalent replacement. Dataclass fields are its parameters (JSON).
 
     `mathematics` states in one line why the replacement is equal; `exactness` is `exact` or `bounded` with `bound`.
+    `needs` and `conflicts` are patterns that must, or must not, be in one set with it.
     """
 
     pattern: ClassVar[str]
     mathematics: ClassVar[str]
     exactness: ClassVar[str] = "exact"
     bound: ClassVar[float | None] = None
+    needs: ClassVar[tuple[str, ...]] = ()
+    conflicts: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def match(self, model: nn.Module) -> list[Target]:

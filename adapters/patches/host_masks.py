@@ -47,6 +47,8 @@ class HostMasks(Patch):
     pattern: ClassVar[str] = "P45"
     mathematics: ClassVar[str] = "the stock rule of allowed pairs; exp(S + fill) = 0 in the dtype where it forbids"
 
+    conflicts: ClassVar[tuple[str, ...]] = ("P40",)
+
     fill: str = "finfo_min_half"
 
     def match(self, model: nn.Module) -> list[Target]:

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from ..errors import PatchParameters
+from ..errors import PatchConflict, PatchParameters
 from .attention import ExplicitAttention, GroupedAttention, RenormalisedAttention
 from .base import Patch
 from .borders import CloneAtBorder
 from .contiguous import ContiguousAttention
+from .disentangled import OneHotPositions
 from .dtype import RunDtype
 from .elementwise import ReplaceElementwise
 from .embeddings import HostEmbeddings, HostPositions
@@ -20,6 +21,7 @@ from .host_parts import FusedGelu, HostAlibi
 from .lengths import PadLength
 from .masks import AdditiveMask
 from .norms import ContiguousNorms, UnfusedLayerNorm, UnfusedRmsNorm
+from .padding import PadIntermediate, PlainLinears
 from .pooling import HostNormalise, HostPooling
 from .relative_bias import HostRelativeBias
 from .rotary import RotateByMatrix
@@ -32,8 +34,10 @@ ORDER: tuple[type[Patch], ...] = (
     RunDtype,
     ReplaceElementwise,
     FusedGelu,
+    PlainLinears,
     SplitAttention,
     SplitGate,
+    PadIntermediate,
     PadHeads,
     PadRotaryHeads,
     RotateByMatrix,
@@ -46,6 +50,7 @@ ORDER: tuple[type[Patch], ...] = (
     HostRelativeBias,
     HostBlockBias,
     HostAlibi,
+    OneHotPositions,
     PadLength,
     AdditiveMask,
     HostMasks,
@@ -73,6 +78,19 @@ def patch_from(data: Mapping[str, Any]) -> Patch:
     if unknown:
         raise PatchParameters(f"{pattern}: unknown parameters {sorted(unknown)}")
     return cls(**parameters)
+
+
+def check_set(patches: Iterable[Patch]) -> None:
+    """Raises PatchConflict if a patch lacks one that it needs, or meets one that it cannot stand beside."""
+    chosen = list(patches)
+    present = {patch.pattern for patch in chosen}
+    for patch in chosen:
+        missing = sorted(set(patch.needs) - present)
+        if missing:
+            raise PatchConflict(f"{patch.pattern} needs {', '.join(missing)} in the same set")
+        against = sorted(set(patch.conflicts) & present - {patch.pattern})
+        if against:
+            raise PatchConflict(f"{patch.pattern} and {', '.join(against)} cannot stand in one set")
 
 
 def in_order(patches: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -8,9 +8,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import nn
+from transformers.pytorch_utils import Conv1D
 
 from ..errors import PatchDoesNotApply
-from ..rebinding import give, global_of, own_function
+from ..rebinding import calls_by_name, give, global_of, own_function
 from ..reversal import Reversal
 from ..structure import head_size_of
 from .base import Patch, PatchContext, Target, Undo, types_of
@@ -50,7 +51,9 @@ FUSED = (
     Fused("Wqkv", "Wo", block_rows),
     Fused("qkv_proj", "o_proj", block_rows),
     Fused("query_key_value", "dense", head_rows),
+    Fused("c_attn", "c_proj", block_rows),
 )
+LINEARS = (nn.Linear, Conv1D)
 
 
 class Gate(NamedTuple):
@@ -100,7 +103,7 @@ def fused_of(module: nn.Module) -> Fused | None:
     function = own_function(module)
     if function is None or head_size_of(module) is None or INTERFACE not in function.__code__.co_names:
         return None
-    found = (f for f in FUSED if all(type(module._modules.get(n)) is nn.Linear for n in (f.name, f.output)))
+    found = (f for f in FUSED if all(type(module._modules.get(n)) in LINEARS for n in (f.name, f.output)))
     return next(found, None)
 
 
@@ -109,18 +112,28 @@ def _split(module: nn.Module, undo: Reversal) -> None:
     assert fused is not None
     assert size is not None
     stock: Any = module._modules[fused.name]
-    heads = module._modules[fused.output].in_features // size  # type: ignore[union-attr]
-    kv_heads = (stock.out_features // size - heads) // 2
-    parts = {n: fused.rows(p.detach(), size, heads, kv_heads) for n, p in stock.named_parameters()}
+    given = {n: p.detach() for n, p in stock.named_parameters()}
+    output: Any = module._modules[fused.output]
+    heads = rows_of(output).shape[1] // size
+    kv_heads = (rows_of(stock).shape[0] // size - heads) // 2
+    given["weight"] = rows_of(stock)
+    parts = {n: fused.rows(p, size, heads, kv_heads) for n, p in given.items()}
     for place, name in enumerate(QKV):
         undo.set_module(module, name, linear_of({n: rows[place] for n, rows in parts.items()}))
     undo.drop_item(module._modules, fused.name)
-    undo.set_module(module, "o_proj", module._modules[fused.output])  # type: ignore[arg-type]
+    undo.set_module(module, "o_proj", output)
     if not isinstance(getattr(module, "scaling", None), float):
         undo.set_attribute(module, "scaling", size**-0.5)
     undo.set_attribute(module, "head_dim", size)
-    names = {APPLY: global_of(module, APPLY), EAGER: global_of(module, EAGER), INTERFACE: global_of(module, INTERFACE)}
-    give(undo, module, split_forward, names)
+    turns = calls_by_name(module, APPLY)
+    names = {n: global_of(module, n) for n in (EAGER, INTERFACE, *((APPLY,) if turns else ()))}
+    give(undo, module, split_forward if turns else plain_forward, names)
+
+
+def rows_of(linear: Any) -> torch.Tensor:
+    """The weight as [out, in]."""
+    weight: torch.Tensor = linear.weight.detach()
+    return weight.t() if isinstance(linear, Conv1D) else weight
 
 
 def linear_of(parts: dict[str, torch.Tensor]) -> nn.Linear:
@@ -151,6 +164,20 @@ def split_forward(
         self.config._attn_implementation,
         eager_attention_forward,
     )
+    out, weights = attend(self, q, k, v, attention_mask, dropout=0.0, scaling=self.scaling)
+    return self.o_proj(out.reshape(*shape, -1).contiguous()), weights
+
+
+def plain_forward(
+    self: Any, hidden_states: torch.Tensor, cache: Any = None, attention_mask: torch.Tensor | None = None, **kwargs: Any
+) -> tuple[torch.Tensor, Any]:
+    """As `split_forward` where nothing is turned."""
+    shape = hidden_states.shape[:-1]
+    q, k, v = (
+        linear(hidden_states).view(*shape, -1, self.head_dim).transpose(1, 2)
+        for linear in (self.q_proj, self.k_proj, self.v_proj)
+    )
+    attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
     out, weights = attend(self, q, k, v, attention_mask, dropout=0.0, scaling=self.scaling)
     return self.o_proj(out.reshape(*shape, -1).contiguous()), weights
 

@@ -10,7 +10,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from adapters import adapt
-from adapters.errors import AdapterError
+from adapters.errors import AdapterError, PatchConflict
 from adapters.patches.registry import in_order, patch_from
 from tests.adapters.patches.families import family
 
@@ -53,6 +53,7 @@ SETS: dict[str, list[dict[str, Any]]] = {
     "phi3": [P("P27"), P("P06"), P21, P("P14")],
     "gpt_neox": [P("P27"), P21, P("P14")],
     "esm": [P("P03"), P21, P("P14")],
+    "gpt2": [P("P28"), P("P27")],
     "gptj": [P("P18")],
     "roformer": [P("P18")],
     "t5": [P("P48"), P("P10"), P("P42")],
@@ -61,12 +62,17 @@ SETS: dict[str, list[dict[str, Any]]] = {
     "camembert": [P("P11"), P("P41")],
     "clip_text_model": [P("P42")],
     "electra": [P("P11")],
+    "deberta": [P("P30"), P("P49")],
+    "deberta-v2": [P("P30"), P("P49")],
 }
+OWN_MASKS = {"deberta", "deberta-v2"}
+"""Families whose patch makes their masks."""
 ATTENTION = ["llama", "gemma", "gemma2", "gemma3_text", "modernbert", "esm", "gpt2", "gte", "bert"]
 GROUPED = ["llama", "gemma", "gemma3_text", "qwen3"]
+FEED_FORWARDS = ["llama", "phi", "t5", "bert", "gpt_neox", "gte"]
 NORMS = ["llama", "gemma3_text", "qwen3", "t5", "granite"]
 
-NEEDS = {"P21": ["P27"]}
+NEEDS = {"P21": ["P27"], "P49": ["P30"]}
 ALONE = [(name, patch["pattern"]) for name, patches in SETS.items() for patch in patches]
 
 
@@ -110,8 +116,9 @@ def test_each_patch_with_what_it_needs_is_exact(name: str, pattern: str) -> None
 
 @pytest.mark.parametrize("name", SETS)
 def test_a_family_s_whole_set_is_exact_beyond_a_window(name: str) -> None:
-    assert difference(name, [*SETS[name], *RUNS]) < EXACT
-    assert difference(name, [*SETS[name], *RUNS], length=70) < EXACT
+    masks = RUNS[:1] if name in OWN_MASKS else RUNS
+    assert difference(name, [*SETS[name], *masks]) < EXACT
+    assert difference(name, [*SETS[name], *masks], length=70) < EXACT
 
 
 @pytest.mark.parametrize("pattern", ["P41", "P42"])
@@ -124,6 +131,11 @@ def test_attention_written_out_is_exact(name: str, pattern: str) -> None:
 @pytest.mark.parametrize("name", GROUPED)
 def test_grouped_keys_are_read_without_repeating_them(name: str) -> None:
     assert difference(name, [P("P55"), *RUNS]) < EXACT
+
+
+@pytest.mark.parametrize("name", FEED_FORWARDS)
+def test_padded_feed_forward_parts_are_exact(name: str) -> None:
+    assert difference(name, [P("P22", size=96, padded=128)]) < EXACT
 
 
 @pytest.mark.parametrize("scale", [1.0, 64.0])
@@ -142,6 +154,16 @@ def test_norms_of_heads_read_copies_and_stay_the_norms_they_were(name: str) -> N
 def test_texts_padded_on_the_left_keep_their_answer(name: str) -> None:
     left = [P("P63", multiple=16, side="left"), P("P45")]
     assert difference(name, [*SETS[name], *left], left=True) < EXACT
+
+
+@pytest.mark.parametrize(
+    ("patterns", "says"), [(["P49"], "needs P30"), (["P42", "P54"], "P54"), (["P40", "P45"], "P40")]
+)
+def test_sets_that_cannot_be_are_refused_before_anything_changes(patterns: list[str], says: str) -> None:
+    model = family("deberta" if "P49" in patterns else "llama")
+    with pytest.raises(PatchConflict, match=says):
+        adapt(model, patches=[P(p) for p in patterns], device="cpu", compile=False)
+    assert not any("forward" in m.__dict__ for m in model.modules())
 
 
 @pytest.mark.parametrize(("name", "pattern"), [("llama", "P27"), ("bert", "P14"), ("llama", "P06")])
