@@ -11,43 +11,89 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .adaptation import adapt
+    from .auto import (
+        AutoSpyreModel,
+        AutoSpyreModelForMaskedLM,
+        AutoSpyreModelForQuestionAnswering,
+        AutoSpyreModelForSequenceClassification,
+        AutoSpyreModelForTokenClassification,
+    )
     from .errors import (
         AdapterError,
+        AdapterWithdrawn,
         AlreadyAdapted,
+        BundleError,
+        BundleTampered,
         DocumentRefused,
         ManifestRefused,
         ModelNotReady,
         PatchCodeChanged,
         PatchDoesNotApply,
         PatchTargetMoved,
+        ShapeRefused,
+        SignerRefused,
         SpyreNoAdapterError,
+        StillAdapted,
         StructureUnknown,
+        UndoneOutOfOrder,
+        UnknownSigner,
+        VersionsDiffer,
+        WrongTask,
     )
     from .handle import Handle
     from .integrations.sentence_transformers import disable_sentence_transformers, enable_sentence_transformers
-    from .releases.lookup import find_adapter
+    from .releases.bundle import load_bundle, load_withdrawals
+    from .releases.lookup import find
+    from .releases.trust import Trust, trust_signer
 
 _HOMES = {
     "adapt": ".adaptation",
     "Handle": ".handle",
-    "find_adapter": ".releases.lookup",
+    "find": ".releases.lookup",
+    "load_bundle": ".releases.bundle",
+    "load_withdrawals": ".releases.bundle",
+    "Trust": ".releases.trust",
+    "trust_signer": ".releases.trust",
     "enable_sentence_transformers": ".integrations.sentence_transformers",
     "disable_sentence_transformers": ".integrations.sentence_transformers",
+    "AutoSpyreModel": ".auto",
+    "AutoSpyreModelForMaskedLM": ".auto",
+    "AutoSpyreModelForQuestionAnswering": ".auto",
+    "AutoSpyreModelForSequenceClassification": ".auto",
+    "AutoSpyreModelForTokenClassification": ".auto",
     "AdapterError": ".errors",
+    "AdapterWithdrawn": ".errors",
     "AlreadyAdapted": ".errors",
+    "BundleError": ".errors",
+    "BundleTampered": ".errors",
     "DocumentRefused": ".errors",
     "ManifestRefused": ".errors",
     "ModelNotReady": ".errors",
     "PatchCodeChanged": ".errors",
     "PatchDoesNotApply": ".errors",
     "PatchTargetMoved": ".errors",
+    "ShapeRefused": ".errors",
+    "SignerRefused": ".errors",
     "SpyreNoAdapterError": ".errors",
+    "StillAdapted": ".errors",
     "StructureUnknown": ".errors",
+    "UndoneOutOfOrder": ".errors",
+    "UnknownSigner": ".errors",
+    "VersionsDiffer": ".errors",
+    "WrongTask": ".errors",
 }
 
 __all__ = [
     "AdapterError",
+    "AdapterWithdrawn",
     "AlreadyAdapted",
+    "AutoSpyreModel",
+    "AutoSpyreModelForMaskedLM",
+    "AutoSpyreModelForQuestionAnswering",
+    "AutoSpyreModelForSequenceClassification",
+    "AutoSpyreModelForTokenClassification",
+    "BundleError",
+    "BundleTampered",
     "DocumentRefused",
     "Handle",
     "ManifestRefused",
@@ -55,12 +101,23 @@ __all__ = [
     "PatchCodeChanged",
     "PatchDoesNotApply",
     "PatchTargetMoved",
+    "ShapeRefused",
+    "SignerRefused",
     "SpyreNoAdapterError",
+    "StillAdapted",
     "StructureUnknown",
+    "Trust",
+    "UndoneOutOfOrder",
+    "UnknownSigner",
+    "VersionsDiffer",
+    "WrongTask",
     "adapt",
     "disable_sentence_transformers",
     "enable_sentence_transformers",
-    "find_adapter",
+    "find",
+    "load_bundle",
+    "load_withdrawals",
+    "trust_signer",
 ]
 
 

@@ -8,15 +8,25 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from .errors import AlreadyAdapted, ModelNotReady, PatchCodeChanged, PatchTargetMoved, SpyreNoAdapterError
+from .digests import name_of
+from .errors import (
+    AdapterWithdrawn,
+    AlreadyAdapted,
+    ModelNotReady,
+    PatchCodeChanged,
+    PatchTargetMoved,
+    SpyreNoAdapterError,
+)
+from .guards import guard
 from .handle import Handle
 from .patches.base import Patch, PatchContext
 from .patches.dtype import DTYPES, RunDtype
 from .patches.registry import check_set, patch_from
-from .placement import Placement
+from .placement import Placement, place_on_host
 from .reversal import Reversal
 from .runner import Runner, compile_blocks
 from .structure import find_blocks
+from .tasks import base_of, head_names
 
 if TYPE_CHECKING:
     from .releases.manifest import Manifest
@@ -39,15 +49,18 @@ def adapt(
 
     `patches` is [{"pattern": "P20", "parameters": {...}}, ...], applied in that order; without it the manifest's
     patches are applied (digests checked first), and without a manifest the matching adapter is looked up. `dtype`
-    overrides P56. `device="cpu", compile=False, dtype=torch.float32` is the patched CPU run.
+    overrides P56. `device="cpu", compile=False, dtype=torch.float32` is the patched CPU run. Of a model with a head
+    (masked LM, question answering, classification) the base model is adapted; the head stays on the CPU in fp32.
 
     Afterwards `model(**inputs)` takes host tensors (input_ids, attention_mask, token_type_ids: [batch, length]) of any
     length and returns host tensors: last_hidden_state [batch, length, size] in fp32 (fp64 for a float64 run).
 
-    Raises SpyreNoAdapterError, AlreadyAdapted, ModelNotReady, PatchDoesNotApply, PatchParameters, PatchConflict,
-    PatchTargetMoved, PatchCodeChanged, DocumentRefused, StructureUnknown. After an error the model is stock.
+    Raises SpyreNoAdapterError, AlreadyAdapted, ModelNotReady, WrongTask, PatchDoesNotApply, PatchParameters,
+    PatchConflict, PatchTargetMoved, PatchCodeChanged, DocumentRefused, StructureUnknown, AdapterWithdrawn. After an
+    error the model is stock. A call raises ShapeRefused for inputs the model cannot take.
     """
-    _check_ready(model, torch.device(device))
+    whole, model = model, base_of(model)
+    _check_ready(whole, model, torch.device(device))
     if patches is None:
         manifest = manifest or _look_up(model)
         patches = manifest.patches
@@ -55,23 +68,26 @@ def adapt(
     check_set(chosen)
     digests = [patch.digest(model) for patch in chosen]
     if manifest is not None:
+        check_not_withdrawn(manifest)
         check_targets(model, manifest)
     context = PatchContext(torch.device(device), _run_dtype(model, chosen, dtype or _policy(manifest)))
     undo = Reversal()
     try:
         facts = _facts(model, chosen, patches, digests, context, manifest, compile)
         _apply(model, chosen, context, undo, compile)
+        _keep_head(whole, model, undo)
     except BaseException:
         undo()
         raise
-    return Handle(model, {**facts, "host": _host_parts(model, context)}, undo)
+    host = [*head_names(whole, model), *_host_parts(model, context)]
+    return Handle(whole, {**facts, "host": host}, undo)
 
 
-def _check_ready(model: nn.Module, device: torch.device) -> None:
+def _check_ready(whole: nn.Module, model: nn.Module, device: torch.device) -> None:
     name = type(model).__name__
-    if MARK in model.__dict__:
+    if MARK in whole.__dict__ or MARK in model.__dict__:
         raise AlreadyAdapted(f"{name} is adapted already; call undo() on its handle first")
-    if model.training:
+    if whole.training or model.training:
         raise ModelNotReady(f"{name} is in training mode; call model.eval() first")
     allowed = ("cpu",) if device.type == "cpu" else ("cpu", "meta")
     if any(p.device.type not in allowed for p in model.parameters()):
@@ -91,10 +107,19 @@ def check_targets(model: nn.Module, manifest: Manifest) -> None:
             raise PatchCodeChanged(f"{manifest.name} {manifest.version}: {patch.pattern} is not the patch verified")
 
 
-def _look_up(model: nn.Module) -> Manifest:
-    from .releases.lookup import find_adapter
+def check_not_withdrawn(manifest: Manifest) -> None:
+    """Raises AdapterWithdrawn if a withdrawal list of this process names the adapter."""
+    from .releases.lookup import withdrawal_of
 
-    found = find_adapter(model)
+    reason = withdrawal_of(manifest)
+    if reason is not None:
+        raise AdapterWithdrawn(f"{manifest.name} {manifest.version} is withdrawn: {reason}; load a newer bundle")
+
+
+def _look_up(model: nn.Module) -> Manifest:
+    from .releases.lookup import find
+
+    found = find(model)
     if found is None:
         raise SpyreNoAdapterError(no_adapter_message(type(model).__name__))
     return found
@@ -131,6 +156,17 @@ def _apply(
         compile_blocks(find_blocks(model), undo)
     undo.set_attribute(model, "forward", Runner(model, context, placement))
     undo.set_attribute(model, MARK, True)
+    guard(model, undo)
+
+
+def _keep_head(whole: nn.Module, base: nn.Module, undo: Reversal) -> None:
+    """Of a model with a head: the head to the host's dtype, the same answers to copying and moving as the base's."""
+    if whole is base:
+        return
+    inside = {id(module) for module in base.modules()}
+    place_on_host((m for m in whole.modules() if id(m) not in inside), undo)
+    undo.set_attribute(whole, MARK, True)
+    guard(whole, undo)
 
 
 def _facts(
@@ -164,6 +200,9 @@ def _entry(model: nn.Module, patch: Patch, given: Mapping[str, Any], digest: str
         "exactness": patch.exactness,
         "bound": patch.bound,
         "drafter": given.get("drafter"),
+        "replaced": sorted({name_of(source) for source in patch.replaced(model)}),
+        "by": name_of(type(patch)),
+        "cures": list(given.get("cures", ())),
         "targets": [t.path for t in patch.match(model)],
         "digest": digest,
     }

@@ -11,7 +11,17 @@ AdapterError
 ├── StructureUnknown     no transformer blocks or attention were found in a model
 ├── ModelNotReady        the model is not a stock one on the CPU in eval mode
 ├── AlreadyAdapted       the model is adapted already
-└── SpyreNoAdapterError  no adapter matches the model
+├── StillAdapted         an adapted model was to be moved, loaded, trained or copied as it is
+├── UndoneOutOfOrder     something was changed after the adaptation and must be taken back first
+├── ShapeRefused         the model cannot take an input of this shape
+├── WrongTask            the model or checkpoint is not for this task
+├── SpyreNoAdapterError  no adapter matches the model
+└── BundleError          a bundle or a withdrawal list is not to be trusted
+    ├── BundleTampered   it is damaged, or was changed after it was signed
+    ├── UnknownSigner    nobody here has pinned the key that signed it
+    ├── SignerRefused    a public key is not the one whose fingerprint was given
+    ├── VersionsDiffer   it was verified with other versions than those installed
+    └── AdapterWithdrawn the signer has taken the adapter back
 """
 
 from __future__ import annotations
@@ -92,3 +102,63 @@ class SpyreNoAdapterError(AdapterError):
     """No adapter matches the model. The message says what to do."""
 
     code = "no_adapter"
+
+
+class StillAdapted(AdapterError):
+    """An adapted model cannot be moved, loaded, trained or copied as it is; `undo()` its handle first."""
+
+    code = "still_adapted"
+
+
+class UndoneOutOfOrder(AdapterError):
+    """Something was changed after the adaptation: take that back first, then undo."""
+
+    code = "undone_out_of_order"
+
+
+class ShapeRefused(AdapterError):
+    """The model cannot take an input of this shape. The message names the limit."""
+
+    code = "shape_refused"
+
+
+class WrongTask(AdapterError):
+    """The model or checkpoint is not for this task. The message names a class that is."""
+
+    code = "wrong_task"
+
+
+class BundleError(AdapterError):
+    """A bundle or a withdrawal list is not to be trusted; nothing of it was used."""
+
+    code = "bundle_error"
+
+
+class BundleTampered(BundleError):
+    """It is damaged, or was changed after it was signed."""
+
+    code = "bundle_tampered"
+
+
+class UnknownSigner(BundleError):
+    """Nobody here has pinned the key that signed it."""
+
+    code = "unknown_signer"
+
+
+class SignerRefused(BundleError):
+    """A public key is not the one whose fingerprint was given."""
+
+    code = "signer_refused"
+
+
+class VersionsDiffer(BundleError):
+    """It was verified with other versions than those installed."""
+
+    code = "versions_differ"
+
+
+class AdapterWithdrawn(BundleError):
+    """The signer has taken the adapter back."""
+
+    code = "adapter_withdrawn"

@@ -9,7 +9,9 @@ from typing import Any
 
 from torch import nn
 
-from .reversal import Reversal
+from .errors import UndoneOutOfOrder
+from .report import Report
+from .reversal import Change, Reversal
 
 
 @dataclass
@@ -24,17 +26,26 @@ class Handle:
     _undo: Reversal = field(repr=False)
     active: bool = True
 
-    def report(self) -> dict[str, Any]:
-        """What was changed, why, how exact, with which evidence: plain data for JSON.
+    def report(self) -> Report:
+        """What was changed, why, how exact, with which evidence: plain data for JSON; printed, it is a table.
 
         Keys: `adapter` (name, version, digest, origin, profile or None), `device`, `dtype`, `form`, `blocks`,
         `block_kinds`, `host` (what runs on the CPU), `active`, `evidence`, and `patches` with pattern, parameters,
-        mathematics, exactness, bound, drafter, targets and digest of each.
+        mathematics, exactness, bound, drafter, targets, replaced, by, cures and digest of each.
         """
-        return {**self.facts, "active": self.active}
+        return Report({**self.facts, "active": self.active})
 
     def undo(self) -> None:
-        """Makes the model stock again, bit for bit, with its original Parameter objects. A second call does nothing."""
+        """Makes the model stock again, bit for bit, with its original Parameter objects. A second call does nothing.
+
+        Raises UndoneOutOfOrder, and takes nothing back, if something that was set has been changed since.
+        """
+        moved = self._undo.moved()
+        if moved:
+            raise UndoneOutOfOrder(
+                f"{type(self.model).__name__}: {_place_of(self.model, moved[0])} was changed after the adaptation; "
+                "take that change back first, then call undo()"
+            )
         self._undo()
         self.active = False
 
@@ -49,3 +60,11 @@ class Handle:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.undo()
+
+
+def _place_of(model: nn.Module, change: Change) -> str:
+    """`encoder.layer.0.forward`: the entry of the model that a change set."""
+    for path, module in model.named_modules():
+        if any(change.mapping is part for part in (module.__dict__, module._parameters, module._modules)):
+            return f"{path}.{change.key}".lstrip(".")
+    return str(change.key)

@@ -90,6 +90,14 @@ class Placement:
         }
 
 
+def place_on_host(modules: Iterable[nn.Module], undo: Reversal) -> None:
+    """Casts modules that stay on the CPU to fp32; a Parameter that two of them share stays shared."""
+    made: dict[tuple[int, torch.device], nn.Parameter] = {}
+    for module in modules:
+        _place_parameters(module, torch.device("cpu"), torch.float32, undo, made)
+        _place_buffers(module, torch.device("cpu"), torch.float32, undo)
+
+
 def _place_parameters(
     module: nn.Module,
     device: torch.device,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,18 +12,85 @@ import torch
 _MISSING = object()
 
 
+@dataclass(frozen=True)
+class Change:
+    """One entry of a mapping that was set or dropped: `checked` ones must still hold when they are taken back.
+
+    `order` are the keys before a drop, so that what was dropped returns to its place.
+    """
+
+    mapping: dict[Any, Any]
+    key: Any
+    before: Any
+    value: Any
+    checked: bool = True
+    order: tuple[Any, ...] = ()
+
+    def take_back(self) -> None:
+        """What was there before returns, or the entry goes."""
+        if self.before is _MISSING:
+            self.mapping.pop(self.key, None)
+        else:
+            self.mapping[self.key] = self.before
+        for key in self.order:
+            self.mapping[key] = self.mapping.pop(key)
+
+    def put_on(self) -> None:
+        """Sets or drops the entry again."""
+        if self.value is _MISSING:
+            del self.mapping[self.key]
+        else:
+            self.mapping[self.key] = self.value
+
+    @property
+    def moved(self) -> bool:
+        """True if somebody else has set the entry since."""
+        return self.mapping.get(self.key, _MISSING) is not self.value
+
+
 class Reversal:
     """A list of changes. Calling it takes them back in reverse order, once; original objects return by identity."""
 
     def __init__(self) -> None:
-        self._steps: list[Callable[[], object]] = []
+        self._steps: list[Change | Callable[[], object]] = []
 
     def __call__(self) -> None:
         while self._steps:
-            self._steps.pop()()
+            step = self._steps.pop()
+            step.take_back() if isinstance(step, Change) else step()
+
+    def changes(self) -> list[Change]:
+        """The changes in the order they were made, those of nested reversals in their place."""
+        found: list[Change] = []
+        for step in self._steps:
+            if isinstance(step, Reversal):
+                found += step.changes()
+            elif isinstance(step, Change):
+                found.append(step)
+        return found
+
+    def moved(self) -> list[Change]:
+        """Checked changes that somebody else has overwritten since; the last change of an entry counts."""
+        last = {(id(c.mapping), c.key): c for c in self.changes()}
+        return [c for c in last.values() if c.checked and c.moved]
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Takes the changes back for a while and puts them on again.
+
+        Steps given to `add` as plain callables stay as they are: they are for what lies outside the model.
+        """
+        changes = self.changes()
+        for change in reversed(changes):
+            change.take_back()
+        try:
+            yield
+        finally:
+            for change in changes:
+                change.put_on()
 
     def add(self, step: Callable[[], object]) -> None:
-        """Records how to take back something that was done elsewhere."""
+        """Records how to take back something that was done elsewhere: another reversal, or what is not in the model."""
         self._steps.append(step)
 
     def set_attribute(self, owner: Any, name: str, value: Any) -> None:
@@ -33,8 +102,8 @@ class Reversal:
         self.set_item(module._parameters, name, value)
 
     def set_buffer(self, module: torch.nn.Module, name: str, value: torch.Tensor) -> None:
-        """Replaces a buffer; the original object comes back."""
-        self.set_item(module._buffers, name, value)
+        """Replaces a buffer; the original object comes back. Not checked: models replace buffers themselves."""
+        self._set(module._buffers, name, value, checked=False)
 
     def set_module(self, parent: torch.nn.Module, name: str, child: torch.nn.Module) -> None:
         """Replaces a child module; the original object comes back, in its place."""
@@ -42,28 +111,18 @@ class Reversal:
 
     def set_item(self, mapping: dict[str, Any], key: str, value: Any) -> None:
         """Sets `mapping[key]` and keeps what was there, or that there was nothing."""
-        before = mapping.get(key, _MISSING)
-        mapping[key] = value
-        self._steps.append(lambda: _restore(mapping, key, before))
+        self._set(mapping, key, value, checked=True)
 
     def drop_item(self, mapping: dict[str, Any], key: str) -> None:
         """Takes `mapping[key]` out; it comes back, in its place."""
-        before = dict(mapping)
+        self._steps.append(Change(mapping, key, mapping[key], _MISSING, order=tuple(mapping)))
         del mapping[key]
-        self._steps.append(lambda: _refill(mapping, before))
 
     def hook(self, handle: Any) -> None:
-        """Records a hook's handle, to be removed."""
-        self._steps.append(handle.remove)
+        """Records the handle of a hook that was just registered, to be removed."""
+        hooks = handle.hooks_dict_ref()
+        self._steps.append(Change(hooks, handle.id, _MISSING, hooks[handle.id], checked=False))
 
-
-def _refill(mapping: dict[str, Any], before: dict[str, Any]) -> None:
-    mapping.clear()
-    mapping.update(before)
-
-
-def _restore(mapping: dict[str, Any], key: str, before: Any) -> None:
-    if before is _MISSING:
-        mapping.pop(key, None)
-    else:
-        mapping[key] = before
+    def _set(self, mapping: dict[Any, Any], key: Any, value: Any, *, checked: bool) -> None:
+        self._steps.append(Change(mapping, key, mapping.get(key, _MISSING), value, checked))
+        mapping[key] = value

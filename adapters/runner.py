@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from .limits import check_inputs, longest_input
 from .patches.base import HostCall, PatchContext
 from .placement import Placement, map_tensors
 from .reversal import Reversal
@@ -32,11 +33,13 @@ class Runner:
         self._has_token_types = token_type_table(model) is not None and "token_type_ids" in self._parameters
         self._stages = [stage for _, stage in sorted(context.before, key=lambda entry: entry[0])]
         self._placement = placement
+        self._name, self._longest = type(model).__name__, longest_input(model)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         with torch.inference_mode(False), torch.no_grad(), recompiling_is_limited():
             call = HostCall()
             values = self._complete(self._named(args, kwargs))
+            check_inputs(self._name, values, self._longest)
             for stage in self._stages:
                 values = stage(values, call)
             output = self._forward(**self._placement.inputs(values))

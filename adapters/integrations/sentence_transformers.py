@@ -10,17 +10,18 @@ modules are in place, adapts it and pins everything else (pooling, Dense, Normal
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 from torch import nn
 
 from ..adaptation import adapt, check_targets, no_adapter_message
 from ..digests import source_digest
-from ..errors import PatchTargetMoved, SpyreNoAdapterError
+from ..errors import PatchTargetMoved, SpyreNoAdapterError, StillAdapted, UndoneOutOfOrder
 from ..handle import Handle
-from ..releases.lookup import find_adapter
+from ..releases.lookup import find
 from ..releases.manifest import Manifest, load_manifest
+from ..tasks import base_of
 
 BACKEND = "spyre"
 PLAN = "_spyre_plan"
@@ -32,7 +33,15 @@ VERIFIED_DIGESTS = {
     "BaseModel._resolve_inference_device": "ad23c5b85526fbe22e5706a72199636294fd04fcd9fa38ebab0ab67108eb6d4a",
 }
 
-_originals: dict[str, tuple[type, str, Callable[..., Any]]] = {}
+
+class _Wrapped(NamedTuple):
+    owner: type
+    name: str
+    original: Callable[..., Any]
+    wrapper: Callable[..., Any]
+
+
+_wrapped: list[_Wrapped] = []
 
 
 def enable_sentence_transformers() -> None:
@@ -40,7 +49,7 @@ def enable_sentence_transformers() -> None:
 
     Raises PatchTargetMoved if a wrapped method is not the one of sentence-transformers 6.2.0, ImportError without it.
     """
-    if _originals:
+    if _wrapped:
         return
     targets = _targets()
     _check_targets(targets)
@@ -48,14 +57,23 @@ def enable_sentence_transformers() -> None:
     for label, wrap in wrappers.items():
         owner, name = targets[label]
         original = owner.__dict__[name]
-        _originals[label] = (owner, name, original)
-        setattr(owner, name, wrap(original))
+        _wrapped.append(_Wrapped(owner, name, original, wrap(original)))
+        setattr(owner, name, _wrapped[-1].wrapper)
 
 
 def disable_sentence_transformers() -> None:
-    """Puts the original methods back. Models that were made stay adapted until their `spyre_handles[0].undo()`."""
-    while _originals:
-        owner, name, original = _originals.popitem()[1]
+    """Puts the original methods back. Models that were made stay adapted until their `spyre_handles[0].undo()`.
+
+    Raises UndoneOutOfOrder, and puts nothing back, if somebody has wrapped one of the methods since.
+    """
+    for each in _wrapped:
+        if each.owner.__dict__.get(each.name) is not each.wrapper:
+            raise UndoneOutOfOrder(
+                f"{each.owner.__name__}.{each.name} was changed after enable_sentence_transformers(); "
+                "take that change back first"
+            )
+    while _wrapped:
+        owner, name, original, _ = _wrapped.pop()
         setattr(owner, name, original)
 
 
@@ -96,10 +114,10 @@ def _loading(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _manifest_for(model: nn.Module, path: str | None, name: str) -> Manifest:
-    manifest = load_manifest(path) if path is not None else find_adapter(model)
+    manifest = load_manifest(path) if path is not None else find(model)
     if manifest is None:
         raise SpyreNoAdapterError(no_adapter_message(repr(name)))
-    check_targets(model, manifest)
+    check_targets(base_of(model), manifest)
     return manifest
 
 
@@ -115,11 +133,15 @@ def _finishing(original: Callable[..., Any]) -> Callable[..., Any]:
 def _adapt_parts(pipeline: nn.Module) -> None:
     """Adapts each loaded transformer of the pipeline and pins the pipeline's device to the host.
 
-    The handles are the pipeline's `spyre_handles`; undoing one takes its model's pin away too.
+    The handles are the pipeline's `spyre_handles`; undoing one takes its model's pin away too, and the pipeline may be
+    copied again.
     """
     planned = [module for module in pipeline.modules() if PLAN in module.__dict__]
     pipeline.__dict__[HANDLES] = [_adapt_planned(module) for module in planned]
+    for handle in pipeline.__dict__[HANDLES]:
+        handle.also_undo(lambda: pipeline.__dict__.pop("__deepcopy__", None))
     pipeline.__dict__["_resolve_inference_device"] = lambda device=None: _on_host(pipeline)
+    pipeline.__dict__["__deepcopy__"] = lambda memo: _refuse_copy(pipeline)
     _on_host(pipeline)
 
 
@@ -128,6 +150,10 @@ def _adapt_planned(model: nn.Module) -> Handle:
     handle = adapt(model, manifest=manifest, **options)
     handle.also_undo(lambda: model.__dict__.pop("_apply", None))
     return handle
+
+
+def _refuse_copy(pipeline: nn.Module) -> NoReturn:
+    raise StillAdapted(f"this {type(pipeline).__name__} is adapted and cannot be copied; load it once more instead")
 
 
 def _on_host(pipeline: nn.Module) -> torch.device:

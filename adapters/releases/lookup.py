@@ -8,10 +8,12 @@ from torch import nn
 from transformers import PreTrainedConfig
 
 from ..describe import describe, matches
-from ..errors import StructureUnknown
+from ..errors import StructureUnknown, WrongTask
+from ..tasks import base_of
 from .manifest import Manifest, load_manifest
 
 _loaded: list[Manifest] = []
+_withdrawn: dict[str, str] = {}
 
 
 def use_manifest(manifest: Manifest) -> None:
@@ -23,6 +25,21 @@ def use_manifest(manifest: Manifest) -> None:
 def forget_manifest(manifest: Manifest) -> None:
     """Withdraws an offered adapter; one that was not offered is ignored."""
     _loaded[:] = [m for m in _loaded if m.digest != manifest.digest]
+
+
+def loaded_manifests() -> list[Manifest]:
+    """The adapters offered in this process, the first to be looked at first."""
+    return list(_loaded)
+
+
+def withdraw_adapters(reasons: dict[str, str]) -> None:
+    """From now on in this process, adapters with these digests are neither found nor applied; values say why."""
+    _withdrawn.update(reasons)
+
+
+def withdrawal_of(manifest: Manifest) -> str | None:
+    """Why the adapter is withdrawn, or None if no withdrawal list of this process names it."""
+    return _withdrawn.get(manifest.digest)
 
 
 def bundled_manifests() -> list[Manifest]:
@@ -37,19 +54,21 @@ def _version_key(manifest: Manifest) -> tuple[int, ...]:
     return tuple(int(part) if part.isdigit() else 0 for part in manifest.version.split("."))
 
 
-def find_adapter(
+def find(
     model_or_config: nn.Module | PreTrainedConfig, *, profile: str | None = None, bundled: bool = True
 ) -> Manifest | None:
     """The adapter whose predicate matches, or None. A config is enough; no weight is read.
 
-    `profile` keeps only adapters made for that device profile; `bundled=False` looks at loaded ones only.
+    Loaded bundles come first, then the adapters that ship with the package; withdrawn ones are left out. `profile`
+    keeps only adapters made for that device profile; `bundled=False` looks at loaded ones only.
     """
     candidates = [*_loaded, *(bundled_manifests() if bundled else [])]
-    candidates = [m for m in candidates if profile is None or m.profile == profile]
+    candidates = [m for m in candidates if profile in (None, m.profile) and m.digest not in _withdrawn]
     if not candidates:
         return None
     try:
-        description = describe(model_or_config)
-    except StructureUnknown:
+        found = base_of(model_or_config) if isinstance(model_or_config, nn.Module) else model_or_config
+        description = describe(found)
+    except (StructureUnknown, WrongTask):
         return None
     return next((m for m in candidates if matches(m.predicate, description)), None)

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from adapters import adapt, find_adapter
+from adapters import adapt, find
 from adapters.describe import describe
 from adapters.errors import ManifestRefused, PatchCodeChanged, PatchTargetMoved
 from adapters.releases import lookup
@@ -100,10 +100,10 @@ def test_lookup_by_config_alone(
 ) -> None:
     model = make_model("bert")
     manifest = offered(manifest_for(model))
-    assert find_adapter(model.config) == manifest
-    assert find_adapter(model, profile="profile-2026-08") == manifest
-    assert find_adapter(model, profile="profile-2026-04", bundled=False) is None
-    assert find_adapter(make_model("roberta").config, bundled=False) is None
+    assert find(model.config) == manifest
+    assert find(model, profile="profile-2026-08") == manifest
+    assert find(model, profile="profile-2026-04", bundled=False) is None
+    assert find(make_model("roberta").config, bundled=False) is None
 
 
 def test_the_last_loaded_adapter_is_looked_at_first(
@@ -112,7 +112,7 @@ def test_the_last_loaded_adapter_is_looked_at_first(
     model = make_model("bert")
     offered(manifest_for(model))
     newer = offered(manifest_for(model, version="2.0"))
-    assert find_adapter(model) == newer
+    assert find(model) == newer
 
 
 def test_bundled_manifests_are_sound() -> None:
