@@ -21,6 +21,8 @@ class Settings(BaseSettings):
     """SQLAlchemy URL; unset means SQLite in the data directory."""
     broker_url: str | None = None
     """Celery broker; unset means the filesystem transport in the data directory."""
+    signing_key: Path | None = None
+    """The private key that signs bundles; unset means one in the data directory, made at the first start."""
     profile: str = "profile-2026-08"
     drafters: Literal["rules,llm", "llm", "both", "rules"] = "rules,llm"
     releases: Literal["bundled", "none"] = "bundled"

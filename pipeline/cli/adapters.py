@@ -1,4 +1,4 @@
-"""`spyre-factory adapters list | show | export | withdraw`: what is released."""
+"""`spyre-factory adapters list | show | export | verify | withdraw | withdrawals`: what is released."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pipeline.cli.output import one_sentence, print_json
+from pipeline.cli.output import one_sentence, print_json, write_file
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Number = Annotated[int, typer.Argument(help="Number of the adapter.")]
@@ -19,7 +19,9 @@ def register(app: typer.Typer) -> None:
     group.command("list")(list_all)
     group.command("show")(show)
     group.command("export")(export)
+    group.command("verify")(verify)
     group.command("withdraw")(withdraw)
+    group.command("withdrawals")(withdrawals)
     app.add_typer(group, name="adapters")
 
 
@@ -53,26 +55,87 @@ def show(number: Number, as_json: Json = False) -> None:
 
 def export(
     number: Number,
-    file: Annotated[Path, typer.Argument(help="Where to write the manifest.")],
-    bundled: Annotated[bool, typer.Option("--bundled", help="As an adapter that ships with the package.")] = False,
+    file: Annotated[Path, typer.Argument(help="Where to write it.")],
+    manifest: Annotated[bool, typer.Option("--manifest", help="The plain manifest, not signed.")] = False,
+    bundled: Annotated[bool, typer.Option("--bundled", help="The manifest of one that ships with the package")] = False,
 ) -> None:
-    """Write an adapter's manifest to a file. Its digest does not cover the origin, so a bundled copy keeps it."""
+    """Write an adapter as a signed bundle for `load_bundle`, with its lockfile and the list of withdrawals."""
+    from pipeline.database.unit_of_work import reading
+    from pipeline.releases.bundles import bundle_of
+    from pipeline.releases.signing import signing_key
+    from pipeline.settings import get_settings
+
+    with one_sentence():
+        if manifest or bundled:
+            content = _manifest_text(number, bundled)
+        else:
+            with reading() as session:
+                content = bundle_of(session, number, signing_key(get_settings()))
+        write_file(file, content)
+    typer.echo(f"Written to {file}.")
+
+
+def verify(
+    file: Annotated[Path, typer.Argument(help="The bundle.")],
+    as_json: Json = False,
+) -> None:
+    """Check a bundle as `load_bundle` would: signers pinned for this user, and this installation's own key."""
+    from adapters.errors import AdapterError
+    from adapters.releases.bundle import open_bundle
+    from adapters.releases.trust import fingerprint_of, stored_trust
+    from pipeline.errors import BadInput
+    from pipeline.releases.signing import public_pem, signing_key
+    from pipeline.settings import get_settings
+
+    with one_sentence():
+        key = signing_key(get_settings())
+        try:
+            trust = stored_trust()
+            trust.pin(public_pem(key), fingerprint_of(key.public_key()))
+            found = open_bundle(_content(file), trust)
+        except AdapterError as error:
+            raise BadInput(f"{file}: {error.code}: {error}.") from error
+    if as_json:
+        print_json({"file": str(file), **found.summary(), "evidence": list(found.evidence)})
+    else:
+        typer.echo(f"{file} holds {found.name} {found.version} for {found.profile}, digest {found.digest}.")
+
+
+def withdrawals(file: Annotated[Path, typer.Argument(help="Where to write the list.")]) -> None:
+    """Write the signed list of withdrawn adapters for `load_withdrawals`."""
+    from pipeline.database.unit_of_work import reading
+    from pipeline.releases.bundles import withdrawal_list
+    from pipeline.releases.signing import signing_key
+    from pipeline.settings import get_settings
+
+    with one_sentence():
+        with reading() as session:
+            content = withdrawal_list(session, signing_key(get_settings()))
+        write_file(file, content)
+    typer.echo(f"Written to {file}.")
+
+
+def _manifest_text(number: int, bundled: bool) -> bytes:
+    """The manifest as JSON. Its digest does not cover the origin, so a bundled copy keeps it."""
     import json
 
     from pipeline.errors import BadInput
     from pipeline.review.models import SCRIPTED
 
     manifest = _manifest(number)
+    if bundled and any(patch.get("model") == SCRIPTED for patch in manifest["patches"]):
+        raise BadInput(f"Adapter {number} was drafted by the scripted endpoint: it is a demonstration only.")
     origin = {"origin": "bundled"} if bundled else {}
-    text = json.dumps({**manifest, **origin}, indent=2, ensure_ascii=False) + "\n"
-    with one_sentence():
-        if bundled and any(patch.get("model") == SCRIPTED for patch in manifest["patches"]):
-            raise BadInput(f"Adapter {number} was drafted by the scripted endpoint: it is a demonstration only.")
-        try:
-            file.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise BadInput(f"Cannot write {str(file)!r}: {error.strerror}.") from error
-    typer.echo(f"Written to {file}.")
+    return (json.dumps({**manifest, **origin}, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def _content(file: Path) -> bytes:
+    from pipeline.errors import BadInput
+
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise BadInput(f"Cannot read {str(file)!r}: {error.strerror}.") from error
 
 
 def withdraw(

@@ -16,6 +16,7 @@ GROUPS = (
     "diagnose",
     "evidence",
     "gate",
+    "keys",
     "ops",
     "profile",
     "queue",

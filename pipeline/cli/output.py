@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import typer
 
-from pipeline.errors import FactoryError
+from pipeline.errors import BadInput, FactoryError
 
 
 @contextmanager
@@ -25,3 +26,11 @@ def one_sentence() -> Iterator[None]:
 def print_json(document: Any) -> None:
     """The one JSON document of a command, on standard output."""
     typer.echo(json.dumps(document, indent=2, ensure_ascii=False, default=str))
+
+
+def write_file(file: Path, content: bytes) -> None:
+    """Write what a command was asked for. Raises BadInput, one sentence."""
+    try:
+        file.write_bytes(content)
+    except OSError as error:
+        raise BadInput(f"Cannot write {str(file)!r}: {error.strerror}.") from error

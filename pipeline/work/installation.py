@@ -17,6 +17,7 @@ from pipeline.database.migrate import upgrade
 from pipeline.database.models import SessionKind
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.releases.service import bundled_manifests, sync_bundled
+from pipeline.releases.signing import signing_key
 from pipeline.settings import Settings
 from pipeline.work import chores, repository
 from pipeline.work.broker import empty_broker, is_embedded, prepare_broker
@@ -42,11 +43,12 @@ def prepare_data_dir(settings: Settings) -> None:
 
 
 def prepare_installation(settings: Settings) -> None:
-    """Data directory, database, bundled adapters, the local reviewer, the broker's folders. Safe to repeat.
+    """Data directory, signing key, database, bundled adapters, the local reviewer, the broker. Safe to repeat.
 
     Raises `DataDirUnusable`, `DatabaseUnavailable`, `ManifestUnreadable`: one sentence each.
     """
     prepare_data_dir(settings)
+    signing_key(settings)
     upgrade(settings.sqlalchemy_url)
     manifests = bundled_manifests()
     with unit_of_work() as session:

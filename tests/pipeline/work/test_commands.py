@@ -124,9 +124,9 @@ def test_export_writes_the_manifest(
     drain()
     seen = cli.json("review", "list")["candidates"][0]["seen"]
     cli("review", "approve", "1", "--seen", seen)
-    cli("adapters", "export", "1", str(tmp_path / "manifest.json"))
+    cli("adapters", "export", "1", str(tmp_path / "manifest.json"), "--manifest")
     assert json.loads((tmp_path / "manifest.json").read_text())["origin"] == "service"
-    assert "Cannot write" in cli("adapters", "export", "1", str(tmp_path / "no" / "x.json"), status=1)
+    assert "Cannot write" in cli("adapters", "export", "1", str(tmp_path / "no" / "x.json"), "--manifest", status=1)
 
 
 def test_a_scripted_adapter_is_never_exported_as_bundled(
