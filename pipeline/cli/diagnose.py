@@ -21,11 +21,13 @@ def diagnose_command(
     model: Annotated[str, typer.Argument(metavar="MODEL_OR_PATH", help="Hub id or checkpoint folder")],
     profile: Annotated[str | None, typer.Option(help="device profile")] = None,
     repro: Annotated[Path | None, typer.Option(help="write a script per cause: OUT.py, OUT-2.py, ...")] = None,
+    svg: Annotated[Path | None, typer.Option(help="write the error per layer as a picture")] = None,
     weights: Annotated[str, typer.Option(help="auto, hub or synthetic")] = "auto",
     device: Annotated[str, typer.Option(help="simulator or hardware")] = "simulator",
     as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
 ) -> None:
     """Name every cause of one model: operation, line, condition, what to do. Needs no service and no database."""
+    from pipeline.diagnosis.pictures import error_curve
     from pipeline.execution.diagnosis_report import diagnose_model
     from sim_backend.profiles import resolve_alias
 
@@ -41,6 +43,8 @@ def diagnose_command(
         raise typer.Exit(2 if isinstance(error, BadInput) else 3) from error
     if repro is not None:
         write_scripts(found["causes"], repro)
+    if svg is not None:
+        svg.write_text(error_curve(found["curves"]))
     if as_json:
         print_json(found)
     else:

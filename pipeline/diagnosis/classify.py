@@ -54,7 +54,39 @@ MATCHERS: tuple[Matcher, ...] = (
     Matcher(_K.UNSUPPORTED_OP, type="RuntimeError", text=r"contains unimplemented operation"),
     Matcher(_K.UNSUPPORTED_OP, type="NotImplementedError", text=r"Could not run|not implemented"),
     Matcher(_K.UNSUPPORTED_DTYPE, type="RuntimeError", text=r"does not support dtype"),
+    Matcher(_K.GATED, type="GatedRepoError"),
+    Matcher(_K.PICKLE_WEIGHTS, type="UnpicklingError"),
+    Matcher(_K.MALFORMED, type=r"SafetensorError|JSONDecodeError|UnicodeDecodeError"),
+    Matcher(_K.TIMEOUT, type=r"TimeoutExpired|TimeoutError"),
+    Matcher(_K.CRASHED, type=r"ProcessExitedException|BrokenProcessPool"),
+    Matcher(
+        _K.QUANTISED,
+        type=r"ImportError|ValueError|RuntimeError",
+        frame=r"transformers/(quantizers|integrations/(bitsandbytes|awq|gptq))",
+    ),
+    Matcher(_K.REMOTE_CODE, type="ValueError", text=r"trust_remote_code"),
+    Matcher(_K.UNKNOWN_ARCHITECTURE, type=r"ValueError|KeyError", frame=r"transformers/models/auto/"),
 )
+
+MEASURED: frozenset[FailureKind] = frozenset(
+    {_K.WRONG_VALUES, _K.NON_FINITE, _K.CPU_REFERENCE, _K.CPU_FALLBACK, _K.NO_NATIVE_WEIGHTS, _K.TOO_LARGE}
+)
+"""Kinds that nothing raises: values, transfers, and what inspection reads from the files of a checkpoint."""
+
+OURS: tuple[Matcher, ...] = (
+    Matcher(_K.UNCLASSIFIED, type="OSError", text=r"No space left on device|Too many open files|Stale file handle"),
+    Matcher(_K.UNCLASSIFIED, type=r"ConnectionError|ConnectTimeout|ReadTimeout|LocalEntryNotFoundError"),
+    Matcher(_K.UNCLASSIFIED, type=r"ConnectionRefusedError|ConnectionResetError|BrokenPipeError|PermissionError"),
+    Matcher(
+        _K.UNCLASSIFIED, type=r"ModuleNotFoundError", text=r"No module named '(sim_backend|adapters|pipeline|agents)"
+    ),
+)
+"""Faults of the installation: they never count against a model."""
+
+
+def is_ours(raised: Raised) -> bool:
+    """True for a fault of the installation (disk, network, files of the factory)."""
+    return any(m.matches(raised) for m in OURS)
 
 
 def classify(raised: Raised) -> FailureKind:

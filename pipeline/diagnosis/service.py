@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agents.types import Diagnosis, Failure, FailureKind, PatternUse
+from pipeline.diagnosis.answers import answer_for
 from pipeline.diagnosis.patterns import Facts, patterns_for
 
 if TYPE_CHECKING:
@@ -111,10 +112,14 @@ def cost(failure: Failure) -> dict[str, Any]:
 
 def diagnose_findings(findings: Iterable[Finding], facts: Facts) -> list[Diagnosis]:
     """One diagnosis per silent cause, with what was measured."""
-    return [Diagnosis(found.failure, patterns_for(found.failure, facts), dict(found.evidence)) for found in findings]
+    made = []
+    for found in findings:
+        diagnosis = diagnose_one(found.failure, patterns_for(found.failure, facts))
+        diagnosis.evidence.update(found.evidence)
+        made.append(diagnosis)
+    return made
 
 
 def diagnose_one(failure: Failure, patterns: tuple[PatternUse, ...]) -> Diagnosis:
-    """The diagnosis of one failure."""
-    harmless = failure.kind is FailureKind.CPU_FALLBACK and not patterns
-    return Diagnosis(failure, patterns, no_patch="falls back to the CPU with right values" if harmless else None)
+    """The diagnosis of one failure; without a pattern, what else there is to do."""
+    return Diagnosis(failure, patterns, no_patch=None if patterns else answer_for(failure.kind))

@@ -6,6 +6,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from agents.types import FailureKind
+from pipeline.diagnosis.answers import NOT_NEEDED, advice_for
 from pipeline.errors import CheckpointProblem
 from pipeline.execution.check import base_spec, run_stage
 from pipeline.work.environment import environment_of
@@ -25,7 +27,8 @@ def diagnose_model(
             return _document(model_or_path, profile, found, {"diagnoses": [], "curves": {}, "depth": ""})
         out = run_stage("diagnose", {**spec, "checkpoint_dir": found["checkpoint_dir"], "reproducers": reproducers})
         if "diagnoses" not in out:  # the model crashed, hung or could not be built in the child
-            raise CheckpointProblem(out["failures"][0]["kind"], out["reason"])
+            kind = FailureKind(out["failures"][0]["kind"])
+            raise CheckpointProblem(kind, ". ".join(t for t in (out["reason"], advice_for(kind)) if t))
         return _document(model_or_path, profile, found, out)
 
 
@@ -36,7 +39,7 @@ def _document(model: str, profile: str, found: dict[str, Any], out: dict[str, An
         "profile": profile,
         "weights": found["weights"],
         "depth": out.get("depth", ""),
-        "outcome": "failed" if any(c["no_patch"] is None for c in causes) else "passed",
+        "outcome": "failed" if any(not is_harmless(c) for c in causes) else "passed",
         "causes": causes,
         "curves": out.get("curves", {}),
         "environment": environment_of(profile),
@@ -59,9 +62,17 @@ def shown(diagnosis: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def is_harmless(cause: dict[str, Any]) -> bool:
+    """True where the device's values are right and no patch is needed."""
+    return cause["no_patch"] is not None and cause["kind"] in NOT_NEEDED
+
+
 def next_step(causes: list[dict[str, Any]], reason: str) -> str:
     """What to do, in one sentence."""
     open_causes = [c for c in causes if c["no_patch"] is None]
+    never = [c for c in causes if c["no_patch"] is not None and not is_harmless(c)]
+    if never:
+        return str(never[0]["no_patch"])
     if not open_causes:
         return reason or "No patch is needed."
     patterns = sorted({p["pattern"] for c in open_causes for p in c["patterns"]})

@@ -20,7 +20,8 @@ from safetensors.torch import load_file
 
 from agents.errors import CandidateRefused
 from agents.types import Failure, canonical
-from pipeline.diagnosis.classify import Raised, classify
+from pipeline.diagnosis.classify import Raised, classify, is_ours
+from pipeline.errors import EnvironmentProblem
 from pipeline.execution.children import call_device_child
 from pipeline.execution.device_run import write_batches
 from pipeline.execution.documents import Captured, capture_candidate, cpu_outputs, judge_each, judge_set
@@ -202,8 +203,11 @@ def documents_for_child(captured: Captured | None, plan: Plan, workdir: Path) ->
 
 
 def refused(error: dict[str, str]) -> dict[str, Any]:
-    """OUT of a run that the device ended with an error."""
-    kind = classify(Raised(error["type"], error["frame"], error["message"]))
+    """OUT of a run that the device ended with an error. Raises EnvironmentProblem for a fault of the installation."""
+    raised = Raised(error["type"], error["frame"], error["message"])
+    if is_ours(raised):
+        raise EnvironmentProblem(f"{raised.type}: {raised.message}")
+    kind = classify(raised)
     failure = Failure(kind, op="", source=error["frame"].rsplit("/", 1)[-1], module="", message=error["message"])
     reason = f"{error['type']}: {error['message'].splitlines()[0][:300] if error['message'] else ''}"
     return {"outcome": "failed", "reason": reason, "failures": [asdict(failure)], "executed": True}

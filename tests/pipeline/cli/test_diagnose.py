@@ -65,6 +65,6 @@ def test_a_model_that_crashes_its_child_is_a_problem_of_its_kind_and_never_passe
         "diagnose": {"outcome": "failed", "reason": "the child died of SIGSEGV", "failures": [{"kind": "crashed"}]},
     }
     monkeypatch.setattr(diagnosis_report, "run_stage", lambda stage, spec: answers[stage])
-    with pytest.raises(CheckpointProblem, match="SIGSEGV") as caught:
+    with pytest.raises(CheckpointProblem, match=r"SIGSEGV\. its process ended") as caught:
         diagnosis_report.diagnose_model("m", profile="profile-ideal")
     assert caught.value.kind == "crashed"

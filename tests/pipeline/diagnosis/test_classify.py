@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agents.types import FailureKind
-from pipeline.diagnosis.classify import Raised, classify
+from pipeline.diagnosis.classify import MATCHERS, MEASURED, Raised, classify, is_ours
 
 CASES = [
     (
@@ -47,6 +47,17 @@ CASES = [
         ),
         "runtime_abort",
     ),
+    (("GuardOnDataDependentSymNode", "/x/a.py:1", "u0"), "dynamic_shape"),
+    (("Unsupported", "/x/lowering.py:3", "per-core span above 256 MB"), "shape_limit"),
+    (("GatedRepoError", "/x/a.py:1", "401"), "gated"),
+    (("UnpicklingError", "/x/torch/serialization.py:1", "invalid load key"), "pickle_weights"),
+    (("SafetensorError", "/x/a.py:1", "header too large"), "malformed"),
+    (("JSONDecodeError", "/x/json/decoder.py:1", "Expecting value"), "malformed"),
+    (("TimeoutExpired", "/x/subprocess.py:1", "timed out"), "timeout"),
+    (("ProcessExitedException", "/x/a.py:1", "SIGSEGV"), "crashed"),
+    (("ImportError", "/x/transformers/quantizers/auto.py:1", "bitsandbytes is required"), "quantised"),
+    (("ValueError", "/x/transformers/dynamic_module_utils.py:1", "set trust_remote_code=True"), "remote_code"),
+    (("KeyError", "/x/transformers/models/auto/configuration_auto.py:1", "newtype"), "unknown_architecture"),
     (("KeyError", "/x/a.py:1", "stick"), "unclassified"),
 ]
 
@@ -60,3 +71,25 @@ def test_type_outranks_text() -> None:
     text = "Unexpected stick expression 32*d2 + d3"
     assert classify(Raised("Unsupported", "", text)) is FailureKind.LAYOUT
     assert classify(Raised("ValueError", "", text)) is FailureKind.UNCLASSIFIED
+
+
+def test_every_kind_is_either_matched_with_a_case_or_measured() -> None:
+    matched = {m.kind for m in MATCHERS}
+    assert matched.isdisjoint(MEASURED)
+    assert matched | MEASURED | {FailureKind.UNCLASSIFIED} == set(FailureKind)
+    assert {kind for _, kind in CASES} == matched | {FailureKind.UNCLASSIFIED}
+
+
+@pytest.mark.parametrize(
+    ("raised", "ours"),
+    [
+        (Raised("OSError", "/x/a.py:1", "[Errno 28] No space left on device"), True),
+        (Raised("ConnectionError", "/x/a.py:1", "refused"), True),
+        (Raised("ModuleNotFoundError", "/x/a.py:1", "No module named 'sim_backend'"), True),
+        (Raised("ModuleNotFoundError", "/x/a.py:1", "No module named 'einops'"), False),
+        (Raised("OSError", "/x/a.py:1", "no file named model.safetensors"), False),
+        (Raised("RuntimeError", "/x/a.py:1", "No space left on device"), False),
+    ],
+)
+def test_faults_of_the_installation_never_count_against_a_model(raised: Raised, ours: bool) -> None:
+    assert is_ours(raised) is ours
