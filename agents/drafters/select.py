@@ -65,7 +65,7 @@ def compose(
 
 
 def _rules_only(draft: _Draft) -> None:
-    draft.left = draft.rules.leftovers(draft.diagnoses, draft.context.hidden_patterns)
+    draft.left = draft.rules.leftovers(draft.diagnoses, draft.context.hidden_patterns, draft.context.profile)
     found = [] if draft.left else list(draft.rules.assemble(draft.diagnoses, draft.context))
     draft.candidates += found
     if not found and not draft.left:
@@ -84,7 +84,9 @@ def _llm_first(draft: _Draft) -> None:
     if not targets:
         _rules_only(draft)
         return
-    draft.left = draft.rules.leftovers(draft.diagnoses, draft.context.hidden_patterns | {DOCUMENT_PATTERN})
+    draft.left = draft.rules.leftovers(
+        draft.diagnoses, draft.context.hidden_patterns | {DOCUMENT_PATTERN}, draft.context.profile
+    )
     _llm_for(draft, targets)
 
 
@@ -101,7 +103,7 @@ def module_classes(diagnoses: Sequence[Diagnosis]) -> frozenset[str]:
 def _llm_for(draft: _Draft, targets: frozenset[str]) -> None:
     """Let the model draft for the target classes and the rules for all other causes."""
     others = [d for d in draft.diagnoses if module_class_of(d) not in targets]
-    beyond = draft.rules.leftovers(others, draft.context.hidden_patterns)
+    beyond = draft.rules.leftovers(others, draft.context.hidden_patterns, draft.context.profile)
     if not targets or beyond:
         draft.left = beyond or draft.left
         return

@@ -1,7 +1,8 @@
 """Pattern P01: the document of an element-wise module, rewritten by the rule table.
 
 The stock module is captured by trusted code on fake tensors; what leaves here is a validated document and the chain of
-rules that led to it. Only operations that a diagnosis names are rewritten, and if one of them remains, nothing does.
+rules that led to it. Nothing is rewritten unless a diagnosis names an operation that must go; then
+the cheapest form is taken.
 """
 
 from __future__ import annotations
@@ -9,14 +10,19 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from agents.drafters.rules.device import computes, cost_of, largest_difference, stays_in_range
 from agents.drafters.rules.rewrite import Rewriting, rewrite
 from agents.drafters.rules.terms import Call, Const, Input, Term, subterms
 from agents.types import Exactness, Failure
 
 Document = dict[str, Any]
 CaptureStock = Callable[[str], Document]
+
+MARGIN = 1.25
+"""What is claimed over the largest difference found at some hundred points per octave."""
 
 STOCK_PACKAGES = ("transformers.", "torch.nn.")
 """Where a module class may come from: its constructor is called here, so it must be code we installed."""
@@ -51,35 +57,66 @@ def capture_stock(module_class: str) -> Document:
 
 
 class DocumentRules:
-    """Drafts documents; each stock module is captured once."""
+    """Drafts documents; each stock module is captured once, each document drafted once for a profile."""
 
     def __init__(self, capture: CaptureStock = capture_stock) -> None:
         self._capture = capture
         self._stock: dict[str, Term] = {}
-        self._drafts: dict[str, DocumentDraft] = {}
+        self._drafts: dict[str, DocumentDraft | NotRewritable] = {}
 
-    def draft(self, module_class: str, failures: Sequence[Failure]) -> DocumentDraft:
-        """The stock document with every operation the failures name rewritten. Raises NotRewritable."""
-        key = repr((module_class, failures))
+    def draft(self, module_class: str, failures: Sequence[Failure], profile: str | None = None) -> DocumentDraft:
+        """The cheapest document without any operation that the failures name or the profile lacks.
+
+        Without a profile only the failures count. Raises NotRewritable.
+        """
+        key = repr((module_class, profile, failures))
         if key not in self._drafts:
-            self._drafts[key] = self._draft(module_class, failures)
-        return self._drafts[key]
+            try:
+                self._drafts[key] = self._draft(module_class, failures, profile)
+            except NotRewritable as error:
+                self._drafts[key] = error
+        found = self._drafts[key]
+        if isinstance(found, NotRewritable):
+            raise found
+        return found
 
-    def why_not(self, module_class: str, failure: Failure) -> str | None:
+    def why_not(self, module_class: str, failure: Failure, profile: str | None = None) -> str | None:
         """Why no document cures a failure; None if one does."""
         try:
-            self.draft(module_class, [failure])
+            self.draft(module_class, [failure], profile)
         except NotRewritable as error:
             return str(error)
         return None
 
-    def _draft(self, module_class: str, failures: Sequence[Failure]) -> DocumentDraft:
+    def _draft(self, module_class: str, failures: Sequence[Failure], profile: str | None) -> DocumentDraft:
         if module_class not in self._stock:
             self._stock[module_class] = to_term(self._capture(module_class))
         stock = self._stock[module_class]
-        rewriting = rewrite(stock, lambda call: any(concerns(failure, call) for failure in failures))
+        rewriting = rewrite(
+            stock, _unwanted(stock, failures, profile), cost=cost_of, in_range=partial(stays_in_range, stock)
+        )
         _check_cured(module_class, failures, stock, rewriting)
-        return DocumentDraft(to_document(rewriting.term), rewriting.proof, rewriting.exactness, rewriting.bound)
+        document = to_document(rewriting.term)
+        return DocumentDraft(document, rewriting.proof, rewriting.exactness, _bound(stock, document, rewriting))
+
+
+def _bound(stock: Term, document: Document, rewriting: Rewriting) -> float | None:
+    """The claim of an approximating chain: what its rules allow, or what is found if the module enlarges it."""
+    if rewriting.bound is None:
+        return None
+    return max(rewriting.bound, MARGIN * largest_difference(to_document(stock), document))
+
+
+def _unwanted(stock: Term, failures: Sequence[Failure], profile: str | None) -> Callable[[Call], bool]:
+    """Calls that may not remain: those the failures name, and new ones that the profile lacks."""
+    own = {part.op for part in subterms(stock) if isinstance(part, Call)}
+
+    def unwanted(call: Call) -> bool:
+        if any(concerns(failure, call) for failure in failures):
+            return True
+        return profile is not None and call.op not in own and not computes(profile, call)
+
+    return unwanted
 
 
 def _check_cured(module_class: str, failures: Sequence[Failure], stock: Term, rewriting: Rewriting) -> None:

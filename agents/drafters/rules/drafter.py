@@ -25,12 +25,14 @@ class RulesDrafter:
 
     def draft(self, diagnoses: Sequence[Diagnosis], context: DraftContext) -> Iterator[Candidate]:
         """The smallest candidate that cures every cause and was not rejected before; nothing if a cause is left."""
-        if not self.leftovers(diagnoses, context.hidden_patterns):
+        if not self.leftovers(diagnoses, context.hidden_patterns, context.profile):
             yield from self.assemble(diagnoses, context)
 
-    def leftovers(self, diagnoses: Sequence[Diagnosis], hidden: frozenset[str] = frozenset()) -> list[LeftOver]:
+    def leftovers(
+        self, diagnoses: Sequence[Diagnosis], hidden: frozenset[str] = frozenset(), profile: str | None = None
+    ) -> list[LeftOver]:
         """The causes that these rules do not cure, each with the reason: what another drafter must do."""
-        options = find_options(diagnoses, hidden, self._documents)
+        options = find_options(diagnoses, hidden, self._documents, profile)
         causes = group(options.usable)
         conflict = conflict_of(causes)
         if conflict is None or next(selections(causes), None) is not None:
@@ -44,7 +46,7 @@ class RulesDrafter:
     ) -> Candidate | None:
         """The given patches with the rules' patches for all other causes; None if one of those has no cure."""
         covered = [diagnosis for drafted in given for diagnosis in drafted.diagnoses]
-        if self.leftovers([d for d in diagnoses if d not in covered], context.hidden_patterns):
+        if self.leftovers([d for d in diagnoses if d not in covered], context.hidden_patterns, context.profile):
             return None
         return next(self.assemble(diagnoses, context, given), None)
 
@@ -57,7 +59,7 @@ class RulesDrafter:
         """
         covered = [diagnosis for drafted in given for diagnosis in drafted.diagnoses]
         rest = [diagnosis for diagnosis in diagnoses if diagnosis not in covered]
-        options = find_options(rest, context.hidden_patterns, self._documents)
+        options = find_options(rest, context.hidden_patterns, self._documents, context.profile)
         others = [with_cures(drafted) for drafted in given]
         for selection in selections(group(options.usable)):
             candidate = _candidate(context, [_patch(chosen, options.documents) for chosen in selection] + others)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from agents.drafters.outcome import LeftOver
 from agents.drafters.rules.documents import DocumentDraft, DocumentRules
 from agents.drafters.rules.patterns import PATTERNS
 from agents.drafters.targets import DOCUMENT_PATTERN, module_class_of
-from agents.types import Diagnosis, PatternUse
+from agents.types import Diagnosis, Failure, PatternUse
 
 
 @dataclass
@@ -21,18 +22,23 @@ class Options:
     documents: dict[str, DocumentDraft] = field(default_factory=dict)
 
 
-def find_options(diagnoses: Sequence[Diagnosis], hidden: frozenset[str], rules: DocumentRules) -> Options:
+def find_options(
+    diagnoses: Sequence[Diagnosis], hidden: frozenset[str], rules: DocumentRules, profile: str | None = None
+) -> Options:
     """The options of every cause that needs a patch.
 
     A cause that only follows from an earlier one (`after`) and names no usable pattern is cured with that one.
     """
     options = Options()
     if DOCUMENT_PATTERN not in hidden:
-        options.documents = dict(_documents(diagnoses, rules))
+        options.documents = dict(_documents(diagnoses, rules, profile))
     for diagnosis in diagnoses:
         if diagnosis.no_patch is not None:
             continue
-        answers = [_option(use, diagnosis, hidden, options.documents, rules) for use in diagnosis.patterns]
+        answers = [
+            _option(use, diagnosis, hidden, options.documents, partial(rules.why_not, profile=profile))
+            for use in diagnosis.patterns
+        ]
         uses = tuple(answer for answer in answers if isinstance(answer, PatternUse))
         if uses:
             options.usable.append((diagnosis, uses))
@@ -42,14 +48,16 @@ def find_options(diagnoses: Sequence[Diagnosis], hidden: frozenset[str], rules: 
     return options
 
 
-def _documents(diagnoses: Sequence[Diagnosis], rules: DocumentRules) -> Iterator[tuple[str, DocumentDraft]]:
+def _documents(
+    diagnoses: Sequence[Diagnosis], rules: DocumentRules, profile: str | None
+) -> Iterator[tuple[str, DocumentDraft]]:
     """One document per module class, for all of its causes that the rewrite rules cure."""
     names = dict.fromkeys(name for d in diagnoses if needs_document(d) and (name := module_class_of(d)))
     for name in names:
         own = [d.failure for d in diagnoses if needs_document(d) and module_class_of(d) == name]
-        cured = [failure for failure in own if rules.why_not(name, failure) is None]
+        cured = [failure for failure in own if rules.why_not(name, failure, profile) is None]
         if cured:
-            yield name, rules.draft(name, cured)
+            yield name, rules.draft(name, cured, profile)
 
 
 def needs_document(diagnosis: Diagnosis) -> bool:
@@ -72,7 +80,7 @@ def _option(
     diagnosis: Diagnosis,
     hidden: frozenset[str],
     documents: dict[str, DocumentDraft],
-    rules: DocumentRules,
+    why_not: Callable[[str, Failure], str | None],
 ) -> PatternUse | str:
     """The use with all its parameters, or why it cannot be used."""
     if use.pattern in hidden:
@@ -84,6 +92,6 @@ def _option(
     name = module_class_of(diagnosis)
     if name is None:
         return f"the diagnosis of {diagnosis.failure.op} names no module class"
-    if (reason := rules.why_not(name, diagnosis.failure)) is not None:
+    if (reason := why_not(name, diagnosis.failure)) is not None:
         return reason
     return PatternUse(DOCUMENT_PATTERN, {"module_class": name, "document": documents[name].document})

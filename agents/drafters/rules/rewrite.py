@@ -1,22 +1,13 @@
-"""Applying the rewrite rules to a term: bottom up until none fits, with the chain of rules as proof.
-
-Later this becomes equality saturation over the same rows; what callers see (`rewrite`, `Rewriting`) stays.
-"""
+"""From a term to the cheapest equal one that may be used, with the chain of rules as proof."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from agents.drafters.rules.table import RULES, Guard, Rule
-from agents.drafters.rules.terms import Bindings, Call, Const, Term, match, substitute, subterms
+from agents.drafters.rules.rule import Rule
+from agents.drafters.rules.terms import Bindings, Call, Const, Number, Term, substitute, subterms
 from agents.types import Exactness
-
-MAX_STEPS = 1000
-"""More steps than any element-wise module has operations: reaching it means that rules undo each other."""
-
-COMPARISONS = frozenset(f"aten.{name}.{form}" for name in ("ge", "gt", "le", "lt") for form in ("Scalar", "Tensor"))
-"""Operations whose result is a mask."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +24,13 @@ class Step:
 
 @dataclass(frozen=True)
 class Rewriting:
-    """The rewritten term and the steps that led to it, in order."""
+    """The rewritten term and the steps that led to it, in order; `proved` is false where no chain was found."""
 
     term: Term
-    steps: tuple[Step, ...]
+    steps: tuple[Step, ...] = ()
+    proved: bool = True
+    approximate: tuple[float, ...] = ()
+    """The bounds of the approximating rules that may have been used where no chain was found."""
 
     @property
     def proof(self) -> tuple[str, ...]:
@@ -46,40 +40,65 @@ class Rewriting:
     @property
     def exactness(self) -> Exactness:
         """`bounded` as soon as one step is."""
-        bounded = any(s.rule.exactness is Exactness.BOUNDED for s in self.steps)
-        return Exactness.BOUNDED if bounded else Exactness.EXACT
+        return Exactness.EXACT if self.bound is None else Exactness.BOUNDED
 
     @property
     def bound(self) -> float | None:
         """The bounds of the bounded steps added up; None if every step is exact."""
-        bounds = [s.rule.bound for s in self.steps if s.rule.bound is not None]
+        bounds = [*(s.rule.bound for s in self.steps if s.rule.bound is not None), *self.approximate]
         return sum(bounds) if bounds else None
 
 
-def rewrite(term: Term, wanted: Callable[[Call], bool], rules: Sequence[Rule] = RULES) -> Rewriting:
-    """`term` with every call that `wanted` names replaced by the first rule that fits it.
+Wanted = Callable[[Call], bool]
+Cost = Callable[[Call], float]
+InRange = Callable[[Term], bool]
 
-    Calls no rule fits are left as they are: whoever asks checks what remains. Raises RuntimeError if the rules do not
-    come to an end.
+
+def one_each(call: Call) -> float:
+    """Every operation costs the same."""
+    return 1.0
+
+
+def rewrite(
+    term: Term,
+    wanted: Wanted,
+    rules: Sequence[Rule] | None = None,
+    cost: Cost = one_each,
+    in_range: InRange = lambda term: True,
+) -> Rewriting:
+    """The cheapest term equal to `term` without any call that `wanted` names and for which `in_range` holds.
+
+    Exact rules come first: approximating ones are tried only where those lead nowhere. Without a call that must go, or
+    without a way to be rid of it, the term is left as it is: whoever asks checks what remains.
     """
-    steps: list[Step] = []
-    for _ in range(MAX_STEPS):
-        step = _next_step(term, wanted, rules)
-        if step is None:
-            return Rewriting(term, tuple(steps))
-        steps.append(step)
-        term = replace_term(term, step.before, step.after)
-    raise RuntimeError(f"the rewrite rules did not end after {MAX_STEPS} steps; the last was {steps[-1].rule.name!r}")
+    from agents.drafters.rules.extract import cheapest
+    from agents.drafters.rules.saturate import saturate
+    from agents.drafters.rules.table import RULES
+
+    given = tuple(RULES if rules is None else rules)
+    if not any(isinstance(part, Call) and wanted(part) for part in subterms(term)):
+        return Rewriting(term)
+    for chosen in _tiers(given):
+        found = cheapest(saturate(term, chosen), lambda call: not wanted(call), cost)
+        fitting = [candidate for candidate in found if in_range(candidate)]
+        if fitting:
+            return _explained(term, fitting, chosen)
+    return Rewriting(term)
 
 
-def _next_step(term: Term, wanted: Callable[[Call], bool], rules: Sequence[Rule]) -> Step | None:
-    for part in subterms(term):
-        if isinstance(part, Call) and wanted(part):
-            for rule in rules:
-                bound = match(rule.match, part)
-                if bound is not None and holds(rule, bound):
-                    return Step(rule, part, substitute(rule.to, bound))
-    return None
+def _tiers(rules: tuple[Rule, ...]) -> list[tuple[Rule, ...]]:
+    exact = tuple(rule for rule in rules if rule.bound is None)
+    return [exact] if len(exact) == len(rules) else [exact, rules]
+
+
+def _explained(term: Term, found: Sequence[Term], rules: Sequence[Rule]) -> Rewriting:
+    """The cheapest of `found` with its proof; without one, with the bounds of every rule that may have been used."""
+    from agents.drafters.rules.prove import find_chain
+
+    steps = find_chain(term, found[0], rules)
+    if steps is not None:
+        return Rewriting(found[0], steps)
+    return Rewriting(found[0], proved=False, approximate=tuple(sorted({r.bound for r in rules if r.bound is not None})))
 
 
 def replace_term(term: Term, old: Term, new: Term) -> Term:
@@ -92,13 +111,30 @@ def replace_term(term: Term, old: Term, new: Term) -> Term:
 
 
 def holds(rule: Rule, bound: Bindings) -> bool:
-    """Whether the terms bound by a match meet every guard of the rule."""
-    return all(GUARDS[guard](term) for guard in rule.when for term in bound.values())
+    """Whether the numbers bound by a match meet the rule's conditions."""
+    return all(_value(bound, name) != 0 for name in rule.nonzero) and all(_value(bound, n) > 0 for n in rule.positive)
 
 
-def is_floating(term: Term) -> bool:
-    """Whether a term is a floating-point tensor: documents have floating inputs, and only comparisons make masks."""
-    return not isinstance(term, Const) and not (isinstance(term, Call) and term.op in COMPARISONS)
+def _value(bound: Bindings, name: str) -> float:
+    term = bound.get(name)
+    return float(term.value) if isinstance(term, Const) and isinstance(term.value, int | float) else 1.0
 
 
-GUARDS: dict[Guard, Callable[[Term], bool]] = {Guard.FLOATING: is_floating}
+def instantiate(rule: Rule, name: str, number: Const) -> Rule | None:
+    """The rule with the number called `name` fixed; None if the rule's conditions exclude it."""
+    bound = {name: number}
+    if not holds(rule, bound):
+        return None
+    return replace(rule, match=_fixed(rule.match, bound), to=_fixed(rule.to, bound))
+
+
+def _fixed(term: Term, bound: dict[str, Const]) -> Term:
+    from agents.drafters.rules.terms import Fold
+
+    if isinstance(term, Number):
+        return bound.get(term.name, term)
+    if isinstance(term, Fold) and set(term.args) <= set(bound):
+        return substitute(term, bound)
+    if isinstance(term, Call):
+        return Call(term.op, tuple(_fixed(a, bound) for a in term.args), term.kwargs)
+    return term

@@ -6,13 +6,13 @@ its guards hold, so a line that claims more than its rule leads nowhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from agents.drafters.rules.documents import NotRewritable, to_term
-from agents.drafters.rules.rewrite import Step, holds, replace_term
-from agents.drafters.rules.table import RULES, Rule
-from agents.drafters.rules.terms import Call, Term, match, substitute, subterms
+from agents.drafters.rules.prove import steps_from
+from agents.drafters.rules.rewrite import replace_term
+from agents.drafters.rules.table import RULES
 from agents.types import Exactness
 
 MAX_LINES = 256
@@ -36,7 +36,7 @@ def check_chain(stock: dict[str, Any], document: dict[str, Any], proof: Sequence
         return Chain(False, Exactness.EXACT, f"the proof has more than {MAX_LINES} lines")
     exactness = Exactness.EXACT
     for number, line in enumerate(proof, start=1):
-        step = next((s for s in steps_from(term) if str(s) == line), None)
+        step = next((s for s in steps_from(term, RULES) if str(s) == line), None)
         if step is None:
             return Chain(False, exactness, f"line {number} of the proof is no use of a rule here")
         exactness = step.rule.exactness if step.rule.exactness is Exactness.BOUNDED else exactness
@@ -44,13 +44,3 @@ def check_chain(stock: dict[str, Any], document: dict[str, Any], proof: Sequence
     if term != goal:
         return Chain(False, exactness, "the proof ends at another term than the patch")
     return Chain(True, exactness, "")
-
-
-def steps_from(term: Term, rules: Sequence[Rule] = RULES) -> Iterator[Step]:
-    """Every use of a rule that is possible on `term`."""
-    for part in subterms(term):
-        if isinstance(part, Call):
-            for rule in rules:
-                bound = match(rule.match, part)
-                if bound is not None and holds(rule, bound):
-                    yield Step(rule, part, substitute(rule.to, bound))

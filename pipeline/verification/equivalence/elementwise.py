@@ -20,10 +20,10 @@ from torch import Tensor, nn
 
 from adapters.document import build, capture_module
 from adapters.errors import DocumentRefused
+from agents.drafters.rules.intervals import Interval, enclose
 from agents.types import Exactness
 from pipeline.verification.equivalence.chain import check_chain
 from pipeline.verification.equivalence.dl16 import run_dl16
-from pipeline.verification.equivalence.intervals import Interval, enclose
 from pipeline.verification.equivalence.limits import Limits, limits
 from pipeline.verification.equivalence.points import FP16_MAX, dl16_values, edges, points
 from pipeline.verification.equivalence.symbolic import same_expression

@@ -172,9 +172,9 @@ def test_the_document_of_gelu_new_holds_products_and_its_proof(pow_cause: Diagno
     patch = only(RulesDrafter(), [pow_cause], context).patches[0]
     ops = [node["op"] for node in patch.parameters["document"]["nodes"]]
     assert "aten.pow.Tensor_Scalar" not in ops
-    assert ops.count("aten.mul.Tensor") == 6
+    assert ops.count("aten.mul.Tensor") == 5  # x*sigmoid(2z) instead of 0.5*x*(1 + tanh(z))
+    assert "aten.sigmoid.default" in ops
     assert patch.exactness is Exactness.EXACT
-    assert len(patch.proof) == 1
     assert patch.proof[0].startswith("pow(x, 3.0) -> mul(mul(x, x), x) by pow_cube")
 
 
@@ -186,7 +186,7 @@ def test_the_drafted_document_is_the_stock_module(pow_cause: Diagnosis, context:
 
     document = only(RulesDrafter(), [pow_cause], context).patches[0].parameters["document"]
     x = torch.linspace(-40, 40, 5121, dtype=torch.float64).reshape(3, 3, 569)
-    assert torch.allclose(build(document)(x), NewGELUActivation()(x), rtol=1e-14, atol=0)
+    assert torch.allclose(build(document)(x), NewGELUActivation()(x), rtol=0, atol=1e-14)
 
 
 def cubes(*exponents: float) -> dict[str, Any]:
@@ -199,11 +199,11 @@ def cubes(*exponents: float) -> dict[str, Any]:
     return {"version": 1, "nodes": nodes, "output": {"ref": total}}
 
 
-def test_only_the_exponents_a_diagnosis_names_are_rewritten(pow_cause: Diagnosis, context: DraftContext) -> None:
-    drafter = RulesDrafter(capture=lambda name: cubes(3.0, 2.0))
+def test_a_power_no_cause_names_may_stay(pow_cause: Diagnosis, context: DraftContext) -> None:
+    drafter = RulesDrafter(capture=lambda name: cubes(3.0, 2.5))
     [patch] = only(drafter, [pow_cause], context).patches
     exponents = [node["args"][1] for node in patch.parameters["document"]["nodes"] if "pow" in node["op"]]
-    assert exponents == [2.0]
+    assert exponents == [2.5]
 
 
 def test_one_document_serves_all_causes_of_a_module_class(

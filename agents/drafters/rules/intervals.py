@@ -8,6 +8,7 @@ a row here gives no enclosure (NaN), and the plain limits decide.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -29,15 +30,25 @@ class Interval(NamedTuple):
 Rule = Callable[..., Interval]
 
 
-def enclose(document: dict[str, Any], x: Tensor) -> Interval:
-    """The enclosure of the document's value at each point of `x`, fp64, of its shape."""
+def enclose(document: dict[str, Any], x: Tensor, limit: float = math.inf) -> Interval:
+    """The enclosure of the document's value at each point of `x`, fp64, of its shape.
+
+    What may lie beyond `limit` on the way is no number from there on, as in a format that ends there.
+    """
     values: list[Any] = [Interval(x, x)]
     for node in document["nodes"]:
         args = [values[a["ref"]] if isinstance(a, dict) else a for a in node["args"]]
         kwargs = {k: values[v["ref"]] if isinstance(v, dict) else v for k, v in node.get("kwargs", {}).items()}
-        values.append(_apply(node["op"], args, kwargs, x))
+        values.append(_within(_apply(node["op"], args, kwargs, x), limit))
     found: Interval = values[document["output"]["ref"]]
     return found
+
+
+def _within(found: Interval, limit: float) -> Interval:
+    if limit == math.inf:
+        return found
+    beyond = torch.maximum(found.low.abs(), found.high.abs()) > limit
+    return Interval(found.low.masked_fill(beyond, torch.nan), found.high.masked_fill(beyond, torch.nan))
 
 
 def _apply(op: str, args: list[Any], kwargs: dict[str, Any], x: Tensor) -> Interval:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from adapters.document import capture_module
-from pipeline.verification.equivalence.intervals import RULES, enclose
+from agents.drafters.rules.intervals import RULES, enclose
 
 ROOT = math.sqrt(2 / math.pi)
 

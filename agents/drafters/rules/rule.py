@@ -1,0 +1,96 @@
+"""What a rewrite rule is: data, with the domain on which both sides agree and how closely."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from agents.drafters.rules.terms import Call, Const, Hole, Number, Scalar, Term
+from agents.types import Exactness
+
+LARGEST = 8.5e9
+"""What the device's 16-bit floats reach (facts 1.6)."""
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The inputs for which both sides agree within `max_ulp`: `low` <= x <= `high`, |x| >= `smallest` or x = 0."""
+
+    low: float
+    high: float
+    smallest: float
+    text: str
+
+
+ANY = Domain(-LARGEST, LARGEST, 1e-9, "every x the device holds")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rewrite, equal in real arithmetic over `domain` unless `exactness` says otherwise.
+
+    `max_ulp` bounds the difference in fp64 units of the last place of max(|y|, `scale`): a `scale` of 1 is for forms
+    that cancel where y is small. A bounded rule differs by at most `bound` in the same measure. `outside` is an input
+    beyond the domain where the sides differ; None where there is no such input. `near_misses` look like `match` and
+    must not match: the replacement would be wrong for them. `nonzero` names numbers that must not be 0, `positive`
+    those that must be above it; `samples` gives numbers to test with.
+
+    The roots differ from IEEE 754's pow at one input each, which torch shows in float16; in float64, float32 and
+    bfloat16 torch computes x^0.5 and x^-0.5 as roots itself.
+    """
+
+    name: str
+    match: Term
+    to: Term
+    domain: Domain = ANY
+    max_ulp: int = 4
+    outside: float | None = None
+    near_misses: tuple[Term, ...] = ()
+    exactness: Exactness = Exactness.EXACT
+    bound: float | None = None
+    scale: float = 0.0
+    nonzero: tuple[str, ...] = ()
+    positive: tuple[str, ...] = ()
+    samples: tuple[tuple[str, float], ...] = field(default=())
+
+    def __str__(self) -> str:
+        within = f"within {self.max_ulp} ulp" if self.bound is None else f"within {self.bound:g}"
+        return f"{self.name}: {self.match} = {self.to} for {self.domain.text}, {within}"
+
+
+X, Y, Z = Hole("x"), Hole("y"), Hole("z")
+A, B, C = Number("a"), Number("b"), Number("c")
+
+
+def as_term(value: Term | Scalar) -> Term:
+    """A scalar as a constant."""
+    return (
+        value
+        if isinstance(value, Call | Const | Hole | Number) or hasattr(value, "__dataclass_fields__")
+        else Const(value)
+    )  # type: ignore[return-value,arg-type]
+
+
+def op(name: str, *args: Term | Scalar, **kwargs: Scalar) -> Call:
+    """A call of `aten.NAME`; `tanh` stands for `tanh.default`, scalars become constants."""
+    full = f"aten.{name}" if "." in name else f"aten.{name}.default"
+    return Call(full, tuple(as_term(a) for a in args), tuple(sorted(kwargs.items())))
+
+
+def mul(left: Term | Scalar, right: Term | Scalar) -> Call:
+    """left * right."""
+    return op("mul.Tensor", left, right)
+
+
+def add(left: Term | Scalar, right: Term | Scalar) -> Call:
+    """left + right."""
+    return op("add.Tensor", left, right)
+
+
+def sub(left: Term | Scalar, right: Term | Scalar) -> Call:
+    """left - right."""
+    return op("sub.Tensor", left, right)
+
+
+def div(left: Term | Scalar, right: Term | Scalar) -> Call:
+    """left / right."""
+    return op("div.Tensor", left, right)
