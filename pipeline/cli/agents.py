@@ -1,4 +1,4 @@
-"""`spyre-factory agents demo-endpoint | doctor`: the scripted endpoint, and what keeps `llm` from drafting."""
+"""`spyre-factory agents demo-endpoint | doctor | bench`: scripted endpoint, what keeps `llm` from drafting, scores."""
 
 from __future__ import annotations
 
@@ -24,9 +24,12 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 def register(app: typer.Typer) -> None:
     """Adds the `agents` group."""
+    from pipeline.cli.bench import bench
+
     group = typer.Typer(no_args_is_help=True, help="The drafting agents.")
     group.command("demo-endpoint")(demo_endpoint)
     group.command("doctor")(doctor)
+    group.command("bench")(bench)
     app.add_typer(group, name="agents")
 
 

@@ -103,8 +103,7 @@ def constant(pattern: str, **parameters: Any) -> Callable[[Failure, Facts], Patt
 
 def in_elementwise_module(failure: Failure, facts: Facts) -> bool:
     """True where the failing operation lies inside an element-wise module (an activation)."""
-    bad = failure.kind in (FailureKind.UNSUPPORTED_OP, FailureKind.WRONG_VALUES) and "pow" in failure.op
-    return bad and module_class(failure, facts) is not None
+    return failure.kind in REPLACED and module_class(failure, facts) is not None
 
 
 def module_class(failure: Failure, facts: Facts) -> str | None:
@@ -112,6 +111,11 @@ def module_class(failure: Failure, facts: Facts) -> str | None:
     paths = [p for p in facts.elementwise if failure.module == p or failure.module.startswith(p + ".")]
     return facts.elementwise[max(paths, key=len)] if paths else None
 
+
+REPLACED = frozenset(
+    {FailureKind.UNSUPPORTED_OP, FailureKind.WRONG_VALUES, FailureKind.NON_FINITE, FailureKind.CPU_FALLBACK}
+)
+"""What another form of the same function can cure."""
 
 REFUSED_OR_MOVED = frozenset({FailureKind.UNSUPPORTED_OP, FailureKind.UNSUPPORTED_DTYPE, FailureKind.CPU_FALLBACK})
 

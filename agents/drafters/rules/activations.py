@@ -57,6 +57,15 @@ GELU: tuple[Rule, ...] = (
         ),
         "gelu_of_erf",
     ),
+    Rule(
+        "gelu_of_erf_division",
+        mul(mul(X, 0.5), add(op("erf", div(X, math.sqrt(2.0))), 1.0)),
+        op("gelu", X),
+        ANY,
+        8,
+        scale=1.0,
+        near_misses=(mul(mul(X, 0.5), add(op("erf", div(X, 2.0)), 1.0)),),
+    ),
     Rule("gelu_none", op("gelu", X, approximate="none"), op("gelu", X), ANY, 0),
     Rule(
         "gelu_tanh",
@@ -76,6 +85,15 @@ GELU: tuple[Rule, ...] = (
         scale=1.0,
         near_misses=(add(op("tanh", X), 2.0), sub(op("tanh", X), 1.0)),
     ),
+    Rule(
+        "tanh_to_sigmoid_held",
+        add(op("tanh", X), 1.0),
+        mul(op("sigmoid", mul(op("clamp", X, -400.0, 400.0), 2.0)), 2.0),
+        ANY,
+        4,
+        scale=1.0,
+        holds_back="tanh_to_sigmoid",
+    ),
     Rule("erf_rational", op("erf", X), erf_term(X), ANY, exactness=_bounded, bound=ERF_BOUND),
 )
 
@@ -90,7 +108,24 @@ SIGMOIDS: tuple[Rule, ...] = (
         4,
     ),
     Rule("tanh_sigmoid", op("tanh", X), add(mul(op("sigmoid", mul(X, 2.0)), 2.0), -1.0), ANY, 4, scale=1.0),
+    Rule(
+        "tanh_sigmoid_held",
+        op("tanh", X),
+        add(mul(op("sigmoid", mul(op("clamp", X, -20.0, 20.0), 2.0)), 2.0), -1.0),
+        ANY,
+        4,
+        scale=1.0,
+        holds_back="tanh_sigmoid",
+    ),
     Rule("softplus", op("softplus", X), softplus_term(X), ANY, exactness=_bounded, bound=SOFTPLUS_BOUND, scale=1.0),
+    Rule(
+        "softplus_default_threshold",
+        op("softplus", X, A),
+        op("softplus", X, A, 20.0),
+        ANY,
+        0,
+        samples=(("a", 1.0), ("a", 2.0)),
+    ),
     Rule(
         "softplus_scaled",
         op("softplus", X, A, B),

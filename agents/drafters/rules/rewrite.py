@@ -87,8 +87,12 @@ def rewrite(
 
 
 def _tiers(rules: tuple[Rule, ...]) -> list[tuple[Rule, ...]]:
-    exact = tuple(rule for rule in rules if rule.bound is None)
-    return [exact] if len(exact) == len(rules) else [exact, rules]
+    """Exact rules, exact rules that hold values in range instead, and those with approximations."""
+    held = {rule.holds_back for rule in rules if rule.holds_back}
+    short = tuple(rule for rule in rules if not rule.holds_back)
+    long = tuple(rule for rule in rules if rule.name not in held)
+    wanted = [tuple(r for r in short if r.bound is None), tuple(r for r in long if r.bound is None), short, long]
+    return list(dict.fromkeys(wanted))
 
 
 def _explained(term: Term, found: Sequence[Term], rules: Sequence[Rule]) -> Rewriting:

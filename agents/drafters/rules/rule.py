@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from agents.drafters.rules.terms import Call, Const, Hole, Number, Scalar, Term
+from agents.drafters.rules.terms import Call, Const, Fold, Hole, Input, Number, Scalar, Term
 from agents.types import Exactness
 
 LARGEST = 8.5e9
@@ -32,7 +32,8 @@ class Rule:
     that cancel where y is small. A bounded rule differs by at most `bound` in the same measure. `outside` is an input
     beyond the domain where the sides differ; None where there is no such input. `near_misses` look like `match` and
     must not match: the replacement would be wrong for them. `nonzero` names numbers that must not be 0, `positive`
-    those that must be above it; `samples` gives numbers to test with.
+    those that must be above it; `samples` gives numbers to test with. `holds_back` names the shorter rule whose place
+    this one takes where its values would leave the device's range.
 
     The roots differ from IEEE 754's pow at one input each, which torch shows in float16; in float64, float32 and
     bfloat16 torch computes x^0.5 and x^-0.5 as roots itself.
@@ -50,7 +51,8 @@ class Rule:
     scale: float = 0.0
     nonzero: tuple[str, ...] = ()
     positive: tuple[str, ...] = ()
-    samples: tuple[tuple[str, float], ...] = field(default=())
+    samples: tuple[tuple[str, float], ...] = ()
+    holds_back: str = ""
 
     def __str__(self) -> str:
         within = f"within {self.max_ulp} ulp" if self.bound is None else f"within {self.bound:g}"
@@ -63,11 +65,7 @@ A, B, C = Number("a"), Number("b"), Number("c")
 
 def as_term(value: Term | Scalar) -> Term:
     """A scalar as a constant."""
-    return (
-        value
-        if isinstance(value, Call | Const | Hole | Number) or hasattr(value, "__dataclass_fields__")
-        else Const(value)
-    )  # type: ignore[return-value,arg-type]
+    return value if isinstance(value, Input | Const | Hole | Number | Fold | Call) else Const(value)
 
 
 def op(name: str, *args: Term | Scalar, **kwargs: Scalar) -> Call:

@@ -122,7 +122,8 @@ def _read(engine: Any, writer: _Writer) -> EGraph:
     data = json.loads(engine.serialize([]).to_json())
     forms = {name: form for form, name in writer.forms.items()}
     literals = {number: value for value, number in writer.constants.items()}
-    nodes, classes = data["nodes"], {}
+    nodes: dict[str, Any] = data["nodes"]
+    classes: dict[str, list[ENode]] = {}
     root = next(name for name, d in data["class_data"].items() if d.get("let") == "$root")
     for node in nodes.values():
         head, kids = node["op"], [nodes[c] for c in node["children"]]

@@ -1,0 +1,57 @@
+"""The `llm` drafter on the bench: element-wise tasks, with the pattern asked for hidden from rules and examples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from agents.types import Candidate, Diagnosis, DraftContext
+from pipeline.bench.judge import judge
+from pipeline.bench.run import Spent
+from pipeline.bench.tasks import FormTask, Task
+
+
+class LanguageBench:
+    """Drafts with the configured endpoint within `limit_usd`; keeps steps in memory and counts what was used."""
+
+    def __init__(self, drafter: Any, limit_usd: float) -> None:
+        from agents.drafters.llm import MemoryLedger
+
+        self._drafter, self._ledger, self._seen = drafter, MemoryLedger(limit_usd), 0
+        self.steps: list[dict[str, Any]] = []
+
+    def __call__(self, task: Task, diagnoses: list[Diagnosis], context: DraftContext) -> Sequence[Candidate]:
+        """The model's candidates of an element-wise task; structural tasks are not for a model."""
+        if not isinstance(task, FormTask):
+            return []
+        from pipeline.execution.draft import capture_validated
+
+        hidden = context.hidden_patterns | {"P01"}
+        asked = replace(
+            context, hidden_patterns=hidden, capture=capture_validated, test=self._tester(task),
+            record=self._record, budget=self._ledger,
+        )  # fmt: skip
+        return list(self._drafter.draft(diagnoses, asked))
+
+    def spent(self) -> Spent:
+        """What was used since the last call."""
+        reports = self._drafter.reports[self._seen :]
+        self._seen = len(self._drafter.reports)
+        costs = [r.cost_usd for r in reports]
+        cost = None if None in costs else sum(costs)
+        return Spent(sum(r.turns for r in reports), sum(r.tokens for r in reports), cost)
+
+    def _record(self, step: dict[str, Any]) -> str:
+        self.steps.append(step)
+        return f"bench-{len(self.steps)}"
+
+    def _tester(self, task: FormTask) -> Any:
+        def test(candidate: Candidate, /) -> dict[str, Any]:
+            import secrets
+
+            found = judge(task, candidate, secrets.randbelow(1 << 31))
+            kind = None if found.accepted else "wrong_values" if found.stage == "equivalence" else "unsupported_op"
+            return {"passed": found.accepted, "kind": kind, "op": None, "error": None}
+
+        return test

@@ -1,0 +1,85 @@
+"""Every public form: the reference passes, near misses and the stock form fail, the rules solve it."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.bench.judge import judge
+from pipeline.bench.models import MODEL_TASKS
+from pipeline.bench.run import by_rules, run_bench
+from pipeline.bench.score import interval, not_measured, report, store, table
+from pipeline.bench.tasks import FormTask, load_tasks, patterns_of
+
+SEED = 7
+TASKS = load_tasks()
+FIRST = {task.form.name: task for task in reversed(TASKS) if isinstance(task, FormTask)}
+
+
+@pytest.mark.parametrize("task", FIRST.values(), ids=FIRST)
+def test_the_reference_passes_and_near_misses_and_echo_fail(task: FormTask) -> None:
+    right = judge(task, task.reference, SEED)
+    assert right.accepted, right.reason
+    assert len(task.near_misses) >= 3
+    wrong = [judge(task, candidate, SEED) for candidate in (*task.near_misses, task.echo)]
+    assert not any(found.accepted for found in wrong)
+
+
+@pytest.mark.parametrize("name", ["gelu_new", "erf", "minus half power", "softplus", "relu6"])
+def test_the_rules_solve_a_form_at_the_first_attempt(name: str) -> None:
+    [found] = run_bench(by_rules, [FIRST[name]], k=1)
+    assert found.solved_at == 1, found.reason
+    assert found.proved
+
+
+def test_a_hidden_pattern_is_not_used() -> None:
+    [found] = run_bench(by_rules, [FIRST["cube"]], frozenset({"P01"}), k=1)
+    assert (found.solved_at, found.reason) == (None, "no candidate")
+
+
+def test_nobody_and_echo_score_nothing() -> None:
+    from pipeline.bench.run import by_echo, by_nobody
+
+    for draft in (by_nobody, by_echo):
+        assert [r.solved_at for r in run_bench(draft, [FIRST["cube"]], k=2)] == [None]
+
+
+def test_there_are_sixty_tasks_with_ids_of_their_own() -> None:
+    assert len(TASKS) >= 60
+    assert len({task.id for task in TASKS}) == len(TASKS)
+    assert {"P01", "P02", "P03", "P08", "P20", "P40", "P54", "P61", "P63"} <= set(patterns_of(TASKS))
+
+
+def test_fresh_tasks_depend_on_the_seed_alone() -> None:
+    ids = [[t.documents for t in load_tasks("fresh", seed)] for seed in (1, 1, 2)]
+    assert ids[0] == ids[1]
+    assert ids[0] != ids[2]
+
+
+def test_a_structural_cause_names_a_pattern_that_the_rules_draft() -> None:
+    for task in MODEL_TASKS:
+        [candidate] = by_rules(task, task.diagnoses, task.context)
+        assert task.pattern in [patch.pattern for patch in candidate.patches]
+
+
+def test_the_interval_is_that_of_wilson() -> None:
+    low, high = interval(9, 10)
+    assert (round(low, 4), round(high, 4)) == (0.5958, 0.9821)
+    assert interval(0, 5)[0] == 0.0
+    with pytest.raises(ValueError, match="no tasks"):
+        interval(0, 0)
+
+
+def test_scores_are_stored_and_tabled_by_model(tmp_path: object) -> None:
+    from pathlib import Path
+
+    assert isinstance(tmp_path, Path)
+    assert table(tmp_path) == []
+    results = run_bench(by_rules, [FIRST["cube"]], k=1)
+    store(tmp_path, report("rules", None, "public", 0, results, 1))
+    [row] = table(tmp_path)
+    assert (row["model"], row["tasks"], row["share_at_1"], row["cost_usd"]) == ("rules", 1, 1.0, 0)
+
+
+def test_what_could_not_be_asked_is_not_measured_and_no_zero() -> None:
+    found = not_measured("llm", "public", "no endpoint is set")
+    assert found["overall"] == "not measured"
