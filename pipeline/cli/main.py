@@ -9,6 +9,7 @@ import typer
 GROUPS = (
     "adapters",
     "agents",
+    "capabilities",
     "catalog",
     "check",
     "coverage",
