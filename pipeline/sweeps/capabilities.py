@@ -54,14 +54,15 @@ def _entry(model: Model, status: CheckpointStatus) -> Entry:
     config: dict[str, Any] = status.checkpoint.config or {}
     parameters = status.checkpoint.facts.get("parameters")
     buckets = status.adapter.manifest.get("buckets") if status.adapter else None
-    return Entry(
-        model=model.name,
-        revision=status.checkpoint.revision,
-        profile=status.profile,
-        outcome=status.outcome,
-        weights=status.weights,
-        adapter_digest=status.adapter.digest if status.adapter else None,
-        memory_bytes=parameters * BYTES_PER_WEIGHT if parameters else None,
-        longest_input=config.get("max_position_embeddings"),
-        verified_length=max(buckets) if buckets else None,
-    )
+    values = {
+        "model": model.name,
+        "revision": status.checkpoint.revision,
+        "profile": status.profile,
+        "outcome": status.outcome,
+        "weights": status.weights,
+        "adapter_digest": status.adapter.digest if status.adapter else None,
+        "memory_bytes": parameters * BYTES_PER_WEIGHT if parameters else None,
+        "longest_input": config.get("max_position_embeddings"),
+        "verified_length": max(buckets) if buckets else None,
+    }
+    return Entry.model_validate(values)
