@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,12 +23,14 @@ from typing import Any
 
 from benchmarks.diagnosis_families import FAMILIES
 from benchmarks.diagnosis_faults import Fault, known_faults, random_faults
-from benchmarks.diagnosis_judge import Verdict, judge
+from benchmarks.diagnosis_judge import Verdict, is_named, judge
 from benchmarks.figures import Figure, render
 
 SEED = 1
 PAIRS, RANDOM, MINUTES = 120, 30, 45.0
 TIMEOUT_S = 900.0
+ROUNDS = 3
+"""Rounds in which several faults at once must all be named."""
 TRIPLE = ("E-08", "E-17", "E-22")
 SOURCES = ("pipeline/diagnosis", "pipeline/execution", "sim_backend", "benchmarks")
 
@@ -94,17 +96,40 @@ def answer(case: Case, state: State, reproducers: bool) -> dict[str, Any]:
     """The child's answer to a case, from the state if it is there; `error` where the child left none."""
     if case.name in state.answers:
         return state.answers[case.name]
-    with tempfile.TemporaryDirectory(prefix="spyre-bench-") as folder:
-        path, out = Path(folder, "case.json"), Path(folder, "out.json")
-        faults = [f.to_dict() for f in case.faults]
-        path.write_text(
-            json.dumps({"family": case.family, "faults": faults, "folder": folder, "reproducers": reproducers})
-        )
-        started = time.monotonic()
-        found = _run(path, out) | {"wall": round(time.monotonic() - started, 1)}
+    found = in_rounds(case.faults, lambda faults: _diagnosed(case.family, faults, reproducers))
     state.keep(case, found)
     sys.stderr.write(f"{case.name}: {_line(case, found)}\n")
     return found
+
+
+def in_rounds(faults: Sequence[Fault], diagnosed: Callable[[Sequence[Fault]], dict[str, Any]]) -> dict[str, Any]:
+    """The answers of up to ROUNDS rounds as one: between them the faults named so far are switched off.
+
+    `truth` is that of the first round, `rounds` how many there were. A round without an answer ends it as an error.
+    """
+    left, whole = list(faults), {"truth": [], "causes": [], "wall": 0.0, "rounds": 0}  # type: Any, dict[str, Any]
+    while whole["rounds"] < ROUNDS:
+        found = diagnosed(left)
+        wall = round(whole["wall"] + found.get("wall", 0.0), 1)
+        if "error" in found:
+            return {**found, "wall": wall}
+        first = found if whole["rounds"] == 0 else whole
+        causes = [*whole["causes"], *found["causes"]]
+        whole = {**first, "causes": causes, "wall": wall, "rounds": whole["rounds"] + 1}
+        named = [f for f in left if is_named(f, found)]
+        left = [f for f in left if f not in named]
+        if not left or not named:
+            break
+    return whole
+
+
+def _diagnosed(family: str, faults: Sequence[Fault], reproducers: bool) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="spyre-bench-") as folder:
+        path, out = Path(folder, "case.json"), Path(folder, "out.json")
+        case = {"family": family, "faults": [f.to_dict() for f in faults], "folder": folder}
+        path.write_text(json.dumps({**case, "reproducers": reproducers}))
+        started = time.monotonic()
+        return _run(path, out) | {"wall": round(time.monotonic() - started, 1)}
 
 
 def _run(path: Path, out: Path) -> dict[str, Any]:

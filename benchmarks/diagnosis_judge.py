@@ -48,6 +48,17 @@ def is_right(cause: dict[str, Any], truth: Sequence[dict[str, str]], conditions:
     return op and (cause["kind"] not in SILENT or cause["condition"] in conditions)
 
 
+def is_named(fault: Fault, out: dict[str, Any]) -> bool:
+    """True if a cause is right and, where the fault has conditions, says one of them."""
+    truth = [t for t in out["truth"] if t["kind"] != "cpu_fallback"]
+    said = [c for c in out["causes"] if c["kind"] != "cpu_fallback"]
+    return any(is_right(c, truth, fault.conditions) and _says_one(c, fault) for c in said)
+
+
+def _says_one(cause: dict[str, Any], fault: Fault) -> bool:
+    return cause["condition"] in fault.conditions if fault.conditions else cause["kind"] not in SILENT
+
+
 def _demanded(truth: Sequence[dict[str, str]]) -> list[dict[str, str]]:
     """What must be named: everything inside the blocks, for what lies outside runs on the host or is loud."""
     return [t for t in truth if t["place"] == "block" or t["kind"] not in SILENT]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import pipeline.diagnosis
-from benchmarks.diagnosis import cases
+from benchmarks.diagnosis import cases, in_rounds
 from benchmarks.diagnosis_faults import CONDITIONS, Fault, fault_from, known_faults, random_faults
 from benchmarks.diagnosis_judge import judge
 
@@ -65,3 +65,24 @@ def test_the_diagnosis_names_no_erratum_and_imports_none() -> None:
         text = path.read_text()
         assert not re.search(r"\bE-\d\d\b", text), path
         assert "sim_backend.errata" not in text, path
+
+
+LENGTH = Fault("E-22", conditions=frozenset({"length"}))
+
+
+def test_faults_named_so_far_are_switched_off_until_all_are_named() -> None:
+    asked: list[list[str]] = []
+
+    def hides_the_second(left: Any) -> dict[str, Any]:
+        asked.append([f.name for f in left])
+        return {**out("layout" if TRANSPOSED in left else "length"), "wall": 2.0}
+
+    whole = in_rounds([TRANSPOSED, LENGTH], hides_the_second)
+    assert asked == [["E-17", "E-22"], ["E-22"]]
+    assert [c["condition"] for c in whole["causes"]] == ["layout", "length"]
+    assert (whole["rounds"], whole["wall"]) == (2, 4.0)
+
+
+def test_a_round_that_names_nothing_or_has_no_answer_is_the_last() -> None:
+    assert in_rounds([LENGTH], lambda _: {**out("layout"), "wall": 1.0})["rounds"] == 1
+    assert in_rounds([LENGTH], lambda _: {"error": "died", "wall": 1.0}) == {"error": "died", "wall": 1.0}
