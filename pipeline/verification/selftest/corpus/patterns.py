@@ -29,23 +29,6 @@ def _activation(expression: str) -> Patches:
 ERF = "0.5 * h * (1.0 + torch.erf(h * 0.7071067811865476))"
 TANH = "2.0 * torch.sigmoid(2.0 * z) - 1.0"
 
-SPLIT_QKV = """
-    def forward(self, x, position_embeddings=None, attention_mask=None, **kwargs):
-        b, n, w = x.shape
-        h = w // self.head_dim
-        q, k, v = (F.linear(x, p).view(b, n, h, self.head_dim).transpose(1, 2) for p in (self.q, self.k, self.v))
-        cos, sin = (t.unsqueeze(1) for t in position_embeddings)
-        half = lambda t: torch.cat([-t[..., self.head_dim // 2:], t[..., :self.head_dim // 2]], -1)
-        q, k = q * cos + half(q) * sin, k * cos + half(k) * sin
-        out = F.scaled_dot_product_attention(q, k, v, attn_mask=attention_mask, scale=self.head_dim ** -0.5)
-        return self.Wo(out.transpose(1, 2).reshape(b, n, w)), None
-
-    def apply(model):
-        for m in each(model, "ModernBertAttention"):
-            m.q, m.k, m.v = (parameter(p) for p in m.Wqkv.weight.detach().chunk(3))
-            replace(m, forward)
-"""
-
 EXPLICIT = """
     def forward(self, x, attention_mask=None, **kwargs):
         b, n, _ = x.shape
@@ -62,28 +45,6 @@ EXPLICIT = """
             replace(m, forward)
 """
 
-ROTATION = """
-    def forward(self, hidden_states, position_embeddings, attention_mask=None, **kwargs):
-        x = hidden_states
-        b, n, _ = x.shape
-        d = self.head_dim
-        heads = lambda t: t.view(b, n, -1, d)
-        q = self.q_norm(heads(self.q_proj(x))).transpose(1, 2)
-        k = self.k_norm(heads(self.k_proj(x))).transpose(1, 2)
-        v = heads(self.v_proj(x)).transpose(1, 2)
-        cos, sin = (t.unsqueeze(1)[..., :d // 2] for t in position_embeddings)
-        def rotate(t):
-            a, c = t[..., :d // 2], t[..., d // 2:]
-            return torch.cat([a * cos - c * sin, c * cos + a * sin], -1)
-        q, k = rotate(q), rotate(k)
-        out = F.scaled_dot_product_attention(q, k, v, attn_mask=attention_mask, is_causal=attention_mask is None, scale=self.scaling, enable_gqa=True)
-        return self.o_proj(out.transpose(1, 2).reshape(b, n, -1)), None
-
-    def apply(model):
-        for m in each(model, "Qwen3Attention"):
-            replace(m, forward)
-"""
-
 RESCALE = """
     def apply(model):
         c = 4.0
@@ -94,41 +55,6 @@ RESCALE = """
             layer.mlp.down_proj.weight = parameter(layer.mlp.down_proj.weight.detach() / c)
         model.embed_tokens.weight = parameter(model.embed_tokens.weight.detach() / c)
         model.norm.variance_epsilon = model.norm.variance_epsilon / c ** 2
-"""
-
-PAD_MLP = """
-    def apply(model):
-        for m in each(model, "Qwen3MLP"):
-            for linear in (m.gate_proj, m.up_proj):
-                linear.weight = parameter(F.pad(linear.weight.detach(), (0, 0, 0, 64)))
-            m.down_proj.weight = parameter(F.pad(m.down_proj.weight.detach(), (0, 64)))
-"""
-
-PAD_HALVES = """
-    def halves(w, d, axis_rows=True):
-        by_head = w.unflatten(0, (-1, 2, d // 2))
-        return F.pad(by_head, (0, 0, 0, d // 2)).flatten(0, 2)
-
-    def apply(model):
-        for m in each(model, "ModernBertAttention"):
-            d = m.head_dim
-            q, k, v = m.Wqkv.weight.detach().chunk(3)
-            v = F.pad(v.unflatten(0, (-1, d)), (0, 0, 0, d)).flatten(0, 1)
-            m.Wqkv.weight = parameter(torch.cat([halves(q, d), halves(k, d), v]))
-            m.Wo.weight = parameter(F.pad(m.Wo.weight.detach().unflatten(1, (-1, d)), (0, d)).flatten(1, 2))
-            m.kept = d
-            def forward(self, x, position_embeddings=None, attention_mask=None, **kwargs):
-                b, n, _ = x.shape
-                e = 2 * self.kept
-                q, k, v = self.Wqkv(x).view(b, n, 3, -1, e).unbind(2)
-                q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
-                pad = lambda t, fill: torch.cat([F.pad(p, (0, e // 2 - p.shape[-1]), value=fill) for p in t.unsqueeze(1).chunk(2, -1)], -1)
-                cos, sin = pad(position_embeddings[0], 1.0), pad(position_embeddings[1], 0.0)
-                half = lambda t: torch.cat([-t[..., e // 2:], t[..., :e // 2]], -1)
-                q, k = q * cos + half(q) * sin, k * cos + half(k) * sin
-                out = F.scaled_dot_product_attention(q, k, v, attn_mask=attention_mask, scale=self.kept ** -0.5)
-                return self.Wo(out.transpose(1, 2).reshape(b, n, -1)), None
-            replace(m, forward)
 """
 
 HONEST = (
@@ -143,15 +69,7 @@ HONEST = (
     Honest("tanh by sigmoid", "P05", "gpt2", _each("GPT2MLP", "x", f"self.c_proj(0.5 * h * (1.0 + {TANH}))", "h = self.c_fc(x); z = 0.7978845608028654 * (h + 0.044715 * h * h * h)"), 1e-9),
     Honest("halves of a fused gate sliced", "P06", "modernbert", _each("ModernBertMLP", "x", "self.Wo(F.gelu(h[..., :192]) * h[..., 192:])", "h = self.Wi(x)")),
     Honest("gate first, then up", "P06", "qwen3", m._qwen_mlp("self.down_proj(self.up_proj(x) * F.silu(self.gate_proj(x)))")),
-    Honest("fused gate split into two linears", "P27", "modernbert", code("""
-        def forward(self, x):
-            return self.Wo(F.gelu(F.linear(x, self.first)) * F.linear(x, self.second))
-
-        def apply(model):
-            for m in each(model, "ModernBertMLP"):
-                m.first, m.second = (parameter(w) for w in m.Wi.weight.detach().chunk(2))
-                replace(m, forward)
-        """)),
+    Honest("fused gate split into two linears", "P06", "modernbert", (library("P06"),)),
     Honest("dropout modules removed", "P07", "bert", code("""
         def apply(model):
             for m in each(model, "BertSelfOutput", "BertOutput"):
@@ -165,25 +83,11 @@ HONEST = (
     Honest("mask by where", "P08", "bert", code(EXPLICIT.replace("{scores}", "s = (q @ k.transpose(2, 3)) * self.scaling").replace("{masked}", "torch.where(attention_mask, s, -30000.0)"))),
     Honest("residual divided by a power of two and back", "P09", "bert", _each("BertOutput", "x, residual", "self.LayerNorm((self.dense(x) * 0.5 + residual * 0.5) * 2.0)")),
     Honest("scale by a product instead of a division", "P09", "bert", code(EXPLICIT.replace("{scores}", "s = (q @ k.transpose(2, 3)) * 0.17677669529663687").replace("{masked}", "s.masked_fill(~attention_mask, -30000.0)"))),
-    Honest("rms norm unfused", "P10", "qwen3", m.RMS),
-    Honest("rms norm in the scaled form", "P10", "qwen3", code("""
-        def forward(self, x):
-            y = x * 0.25
-            return self.weight * (y * torch.rsqrt((y * y).mean(-1, keepdim=True) + self.variance_epsilon * 0.0625))
-
-        def apply(model):
-            for layer in model.layers:
-                for m in each(layer, "Qwen3RMSNorm"):
-                    replace(m, forward)
-        """)),
-    Honest("rms norm with one plus gain folded", "P10", "gemma3", code("""
-        def apply(model):
-            for m in each(model, "Gemma3RMSNorm"):
-                m.gain = parameter(m.weight.detach() + 1.0)
-                replace(m, lambda self, x: x * torch.rsqrt((x * x).mean(-1, keepdim=True) + self.eps) * self.gain)
-        """)),
+    Honest("rms norm unfused", "P10", "qwen3", (library("P10"),)),
+    Honest("rms norm in the scaled form", "P10", "qwen3", (library("P10", scale=64.0),)),
+    Honest("rms norm with one plus gain", "P10", "gemma3", (library("P10"),)),
     Honest("t5's norm by mean of products", "P10", "t5", _each("T5LayerNorm", "x", "self.weight * (x * torch.rsqrt((x * x).mean(-1, keepdim=True) + self.variance_epsilon))")),
-    Honest("layer norm in two passes", "P11", "bert", m.NORM),
+    Honest("layer norm in two passes", "P11", "bert", (library("P11"),)),
     Honest("layer norm with sums", "P11", "bert", code("""
         def forward(self, x):
             d = x - x.sum(-1, keepdim=True) * 0.0078125
@@ -206,36 +110,30 @@ HONEST = (
         """)),
     Honest("normalised on the host", "P12", "bert", (library("P80"), library("P12"))),
     Honest("residual stream a quarter as large", "P13", "qwen3", code(RESCALE)),
-    Honest("rotation as 2 x 2 matrices over halves", "P14", "qwen3", code(ROTATION)),
-    Honest("rotation with split projections, a table per layer kind", "P15", "modernbert", code(SPLIT_QKV)),
-    Honest("partial rotation untouched, parallel residual written out", "P17", "gpt_neox", code("""
-        def apply(model):
-            for layer in model.layers:
-                on_result(layer.mlp, lambda x: x * 1.0)
-        """)),
+    Honest("rotation as a matrix product", "P14", "qwen3", (library("P14"),)),
+    Honest("rotation as a matrix product", "P14", "granite", (library("P14"),)),
+    Honest("rotation as a matrix product, norms with one plus gain", "P14", "gemma3", (library("P14"),)),
+    Honest("a table per kind of layer", "P15", "modernbert", (library("P14"),)),
+    Honest("partial rotation as a matrix product", "P17", "gpt_neox", (library("P14"),)),
     Honest("heads padded with zeros", "P20", "bert", (library("P20", head_dim=32, padded_head_dim=64),)),
     Honest("heads padded with zeros, no bias in the norm", "P20", "t5", (library("P20", head_dim=32, padded_head_dim=64),)),
     Honest("heads padded with zeros", "P20", "roberta", (library("P20", head_dim=32, padded_head_dim=64),)),
     Honest("heads padded with zeros", "P20", "mpnet", (library("P20", head_dim=32, padded_head_dim=64),)),
     Honest("heads padded with zeros", "P20", "electra", (library("P20", head_dim=32, padded_head_dim=64),)),
     Honest("heads padded with zeros", "P20", "albert", (library("P20", head_dim=32, padded_head_dim=64),)),
-    Honest("heads padded by halves", "P21", "modernbert", code(PAD_HALVES)),
-    Honest("feed-forward padded", "P22", "qwen3", code(PAD_MLP)),
-    Honest("feed-forward padded, with bias", "P22", "bert", code("""
-        def apply(model):
-            for layer in model.encoder.layer:
-                a, b = layer.intermediate.dense, layer.output.dense
-                a.weight = parameter(F.pad(a.weight.detach(), (0, 0, 0, 64)))
-                a.bias = parameter(F.pad(a.bias.detach(), (0, 64)))
-                b.weight = parameter(F.pad(b.weight.detach(), (0, 64)))
-        """)),
+    Honest("heads padded by halves", "P21", "modernbert", (library("P27"), library("P21", head_dim=32, padded_head_dim=64), library("P14"))),
+    Honest("heads padded by halves, with norms over heads", "P21", "qwen3", (library("P21", head_dim=32, padded_head_dim=64),)),
+    Honest("heads padded by halves, norms with one plus gain", "P21", "gemma3", (library("P21", head_dim=32, padded_head_dim=64),)),
+    Honest("feed-forward padded", "P22", "qwen3", (library("P22", size=256, padded=320),)),
+    Honest("feed-forward padded, with bias", "P22", "bert", (library("P22", size=256, padded=320),)),
     Honest("embedding table split along the width", "P26", "bert", code("""
         def apply(model):
             table = model.embeddings.word_embeddings
             table.parts = torch.nn.ParameterList(parameter(p.clone()) for p in table.weight.detach().chunk(2, 1))
             replace(table, lambda self, ids: torch.cat([F.embedding(ids, p) for p in self.parts], -1))
         """)),
-    Honest("query, key and value split", "P27", "modernbert", code(SPLIT_QKV)),
+    Honest("query, key and value split", "P27", "modernbert", (library("P27"),)),
+    Honest("query, key and value of one head after the other split", "P27", "gpt_neox", (library("P27"),)),
     Honest("query, key and value fused", "P27", "bert", code("""
         def forward(self, x, attention_mask=None, **kwargs):
             b, n, _ = x.shape
@@ -250,12 +148,8 @@ HONEST = (
                 m.b = parameter(torch.cat([l.bias.detach() for l in linears]))
                 replace(m, forward)
         """)),
-    Honest("Conv1D as a linear", "P28", "gpt2", code("""
-        def apply(model):
-            for m in each(model, "Conv1D"):
-                m.rows = parameter(m.weight.detach().t().contiguous())
-                replace(m, lambda self, x: F.linear(x, self.rows, self.bias))
-        """)),
+    Honest("Conv1D as a linear", "P28", "gpt2", (library("P28"),)),
+    Honest("Conv1D as three linears", "P28", "gpt2", (library("P28"), library("P27"))),
     Honest("embeddings on the host", "P30", "bert", (library("P30"),)),
     Honest("embeddings on the host", "P30", "distilbert", (library("P30"),)),
     Honest("embeddings and positions on the host", "P32", "bert", (library("P30"), library("P32"))),
@@ -275,7 +169,9 @@ HONEST = (
     Honest("additive mask, embeddings on the host", "P40", "distilbert", (library("P30"), library("P40"))),
     Honest("additive mask, any length", "P40", "roberta", (library("P30"), library("P32"), library("P63"), library("P40"))),
     Honest("additive mask", "P40", "mpnet", (library("P40"),)),
-    Honest("attention explicit", "P42", "bert", code(EXPLICIT.replace("{scores}", "s = (q @ k.transpose(2, 3)) * self.scaling").replace("{masked}", "s.masked_fill(~attention_mask, -30000.0)"))),
+    Honest("masked weights set to nothing", "P41", "qwen3", (library("P41"), library("P45"))),
+    Honest("attention explicit", "P42", "bert", (library("P42"),)),
+    Honest("attention explicit, grouped", "P42", "qwen3", (library("P42"),)),
     Honest("scale on the query", "P44", "bert", code(EXPLICIT.replace("{scores}", "s = (q * self.scaling) @ k.transpose(2, 3)").replace("{masked}", "s.masked_fill(~attention_mask, -30000.0)"))),
     Honest("scale folded into the weights", "P44", "bert", code("""
         def apply(model):
@@ -285,20 +181,21 @@ HONEST = (
                 m.query.bias = parameter(m.query.bias.detach() * s)
                 m.scaling = 1.0
         """)),
-    Honest("window as an additive band", "P45", "modernbert", m._window("d <= w")),
+    Honest("windows both ways, on the host", "P45", "modernbert", (library("P45"),)),
+    Honest("windows looking back, on the host", "P45", "qwen3", (library("P45"),)),
+    Honest("windows of every other layer, on the host", "P45", "gemma3", (library("P45"),)),
+    Honest("masks of a model without windows, on the host", "P45", "bert", (library("P45"),)),
+    Honest("causal masks on the host", "P45", "gpt2", (library("P45"),)),
     Honest("relative bias on the host", "P47", "mpnet", (library("P47"),)),
     Honest("gated feed-forward written out", "P48", "t5", _each("T5DenseGatedActDense", "x", "self.wo(self.act(self.wi_0(x)) * self.wi_1(x))")),
     Honest("attention input contiguous", "P54", "bert", (library("P54"),)),
     Honest("attention input contiguous", "P54", "modernbert", (library("P54"),)),
     Honest("grouped keys by reshape", "P55", "qwen3", m._qwen_attention()),
-    Honest("grouped keys folded into the query rows", "P55", "granite", code("""
-        def apply(model):
-            for m in each(model, "GraniteMLP"):
-                replace(m, lambda self, x: self.down_proj(self.up_proj(x) * F.silu(self.gate_proj(x))))
-        """)),
+    Honest("grouped keys folded into the query rows", "P55", "granite", (library("P55"), library("P45"))),
     Honest("run in fp16", "P56", "bert", (library("P56", dtype="float16"),)),
     Honest("run in bf16", "P56", "t5", (library("P56", dtype="bfloat16"),)),
     Honest("contiguous after every transpose", "P60", "bert", m._attention("value=lambda v: v.contiguous()")),
+    Honest("norms of heads read copies", "P60", "gemma3", (library("P60"),)),
     Honest("copied at block borders", "P61", "bert", (library("P61"),)),
     Honest("copied at block borders", "P61", "qwen3", (library("P61"),)),
     Honest("pointwise on other dimensions", "P62", "bert-quick", _each("BertIntermediate", "x", "(h * torch.sigmoid(1.702 * h)).squeeze(0)", "h = self.dense(x).unsqueeze(0)")),

@@ -85,7 +85,11 @@ QUICK: frozenset[str] = frozenset(name for names in PROOF.values() for name in n
 
 SLOW = (
     "heads padded by halves",
-    "query, key and value split",
+    "heads padded by halves, norms with one plus gain",
+    "windows of every other layer, on the host",
+    "rotation as a matrix product, norms with one plus gain",
+    "causal masks on the host",
+    "Conv1D as three linears",
     "the whole set for ALBERT",
     "lengths padded on the left",
 )
