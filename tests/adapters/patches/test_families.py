@@ -10,8 +10,10 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from adapters import adapt
-from adapters.errors import AdapterError, PatchConflict
+from adapters.adaptation import check_targets
+from adapters.errors import AdapterError, PatchConflict, PatchDoesNotApply, PatchTargetMoved
 from adapters.patches.registry import in_order, patch_from
+from adapters.releases.manifest import Manifest, record_digests
 from tests.adapters.patches.families import family
 
 EXACT = 1e-12
@@ -171,3 +173,34 @@ def test_a_pattern_does_not_match_what_it_is_not_for(name: str, pattern: str, ma
     model = make_model("bert") if name == "bert" else family(name)
     with pytest.raises(AdapterError, match=pattern):
         patch_from(P(pattern)).match(model)
+
+
+@pytest.mark.parametrize(("name", "pattern"), sorted({p: (n, p) for n, p in ALONE}.values()))
+def test_a_moved_target_is_refused_and_the_same_one_is_not(name: str, pattern: str) -> None:
+    data = next(p for p in SETS[name] if p["pattern"] == pattern)
+    model = family(name)
+    patch = patch_from(data)
+    manifest = Manifest("m", "1", "f", "profile-2026-08", {"block": "x"}, tuple(record_digests(model, [data])))
+    check_targets(model, manifest)
+    moved: dict[type, type] = {}
+    kinds = {type(target.module) for target in patch.match(model)}
+    for module in model.modules():
+        if type(module) in kinds:
+            _move(module, moved)
+    with pytest.raises((PatchTargetMoved, PatchDoesNotApply), match=pattern):
+        check_targets(model, manifest)
+
+
+def _move(module: nn.Module, moved: dict[type, type]) -> None:
+    """Gives the instance a class whose source is another one, as after an upgrade of transformers."""
+    stock = type(module)
+    module.__class__ = moved.setdefault(stock, _upgraded(stock))
+
+
+def _upgraded(stock: type) -> type:
+    class Upgraded(stock):  # type: ignore[misc, valid-type]
+        moved = True
+
+    Upgraded.__module__, Upgraded.__qualname__ = __name__, "_upgraded.<locals>.Upgraded"
+    Upgraded.__name__ = stock.__name__
+    return Upgraded
