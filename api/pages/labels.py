@@ -47,6 +47,14 @@ MARKS: dict[str, Mark] = {
     "released": Mark("✓", "released", "good"),
     "withdrawn": Mark("–", "withdrawn", "bad"),
 }
+CHANGES: dict[str, Mark] = {
+    "new": Mark("✗", "fails now", "bad"),
+    "persisting": Mark("✗", "still fails", "bad"),
+    "fixed": Mark("✓", "passes now", "good"),
+    "entered": Mark("+", "only in the second", "dim"),
+    "left": Mark("–", "only in the first", "dim"),
+    "undecided": Mark("?", "not decided in both", "dim"),
+}
 STAGE_MARKS = {"passed": Mark("✓", "ok", "good"), "failed": Mark("✗", "stops here", "bad")}
 OUTCOMES = {
     "": "all",
@@ -248,4 +256,4 @@ NAVIGATION = {
     "/sweeps": "Sweeps",
     "/profiles": "Profiles",
 }
-GLOBALS: dict[str, Any] = {"outcomes": OUTCOMES, "navigation": NAVIGATION.items()}
+GLOBALS: dict[str, Any] = {"outcomes": OUTCOMES, "changes": CHANGES, "navigation": NAVIGATION.items()}

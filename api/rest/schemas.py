@@ -385,6 +385,60 @@ class SweepAnswer(BaseModel):
     runs_known: int
 
 
+class SweepLine(BaseModel):
+    """A sweep in the list."""
+
+    sweep: int
+    profile: str
+    state: str
+    source: str
+    top: int | None
+    created_at: datetime
+    finished_at: datetime | None
+
+
+class Sweeps(BaseModel):
+    """Sweeps, newest first; those of requests are not among them."""
+
+    sweeps: list[SweepLine]
+
+
+class ComparisonQuery(Strict):
+    """Two sweeps by number."""
+
+    first: RowId
+    second: RowId
+
+
+class ComparedSweep(BaseModel):
+    """One side of a comparison."""
+
+    sweep: int
+    profile: str
+    state: str
+
+
+class ComparedModel(BaseModel):
+    """A model that fails in both sweeps or whose place differs."""
+
+    model: str
+    downloads: int
+    change: Literal["new", "persisting", "fixed", "entered", "left", "undecided"]
+    first: str | None
+    second: str | None
+    reason: str
+
+
+class SweepComparison(BaseModel):
+    """What fails newly, what still fails, what was mended."""
+
+    first: ComparedSweep
+    second: ComparedSweep
+    counts: dict[str, int]
+    passing_in_both: int
+    models: list[ComparedModel]
+
+
 class Health(BaseModel):
     """The process answers."""
 

@@ -4,25 +4,55 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from sqlalchemy.orm import Session
 
 from api import repository
 from api.events import EVENTS, follow
 from api.rest import PREFIX
 from api.rest.requests import LastEventId
-from api.rest.schemas import SweepAnswer
+from api.rest.schemas import ComparisonQuery, SweepAnswer, SweepComparison, Sweeps
 from api.security.identity import Reader
 from pipeline.database.events import stream_of
 from pipeline.database.unit_of_work import reading
+from pipeline.sweeps.comparison import compare_sweeps
 from pipeline.sweeps.models import SweepState
 from pipeline.sweeps.repository import get_sweep as find_sweep
+from pipeline.sweeps.repository import list_sweeps
 from pipeline.sweeps.service import sweep_report
 
 router = APIRouter(prefix=PREFIX, tags=["sweeps"])
 
 
 SweepNumber = Annotated[int, Path(ge=1, le=2**31 - 1)]
+
+
+@router.get("/sweeps", response_model=Sweeps)
+def get_sweeps(_caller: Reader) -> dict[str, Any]:
+    """The newest sweeps."""
+    with reading() as session:
+        return {
+            "sweeps": [
+                {
+                    "sweep": sweep.id,
+                    "profile": sweep.profile,
+                    "state": sweep.state,
+                    "source": sweep.snapshot.source,
+                    "top": sweep.top,
+                    "created_at": sweep.created_at,
+                    "finished_at": sweep.finished_at,
+                }
+                for sweep in list_sweeps(session)
+                if sweep.request_id is None
+            ]
+        }
+
+
+@router.get("/sweeps/compare", response_model=SweepComparison)
+def get_comparison(_caller: Reader, query: Annotated[ComparisonQuery, Query()]) -> dict[str, Any]:
+    """Two sweeps side by side: failing newly, still, or no longer."""
+    with reading() as session:
+        return compare_sweeps(session, query.first, query.second)
 
 
 @router.get("/sweeps/{number}", response_model=SweepAnswer)

@@ -71,10 +71,10 @@ def local_reviewer(session: Session) -> Principal:
 
 
 def has_role(principal: Principal, role: Role) -> bool:
-    """True if the principal holds `role`; an admin holds viewer and requester too, never reviewer by that alone."""
+    """True if the principal holds `role`: every role may view, an admin may request too, but never decides by that."""
     held = {row.role for row in principal.roles}
-    implied = role in (Role.VIEWER, Role.REQUESTER) and Role.ADMIN in held
-    return role in held or implied
+    implied = {Role.VIEWER: bool(held), Role.REQUESTER: Role.ADMIN in held}
+    return role in held or implied.get(role, False)
 
 
 def require_role(principal: Principal, role: Role) -> None:

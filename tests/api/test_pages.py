@@ -18,8 +18,9 @@ FOOTER = "Simulated Spyre, profile-2026-08; verdicts hold for this profile, not 
 MODEL = "acme/albert-one"
 PAGES = (
     "/", "/models", f"/models/{MODEL}", "/review", "/review?state=all", "/review/1", "/requests", "/adapters",
-    "/sweeps", "/sweeps/1", "/coverage", "/coverage?by=op", "/coverage?by=release", "/ops", "/profiles",
-    "/profiles/profile-2026-08", "/profiles/compare?a=profile-2026-04&b=profile-2026-08", "/login", "/nope",
+    "/sweeps", "/sweeps/1", "/sweeps/compare?first=1&second=1", "/coverage", "/coverage?by=op",
+    "/coverage?by=release", "/ops", "/profiles", "/profiles/profile-2026-08",
+    "/profiles/compare?a=profile-2026-04&b=profile-2026-08", "/login", "/nope",
 )  # fmt: skip
 
 
@@ -107,6 +108,14 @@ def test_causes_are_ranked_with_the_cheapest_sets(story: TestClient) -> None:
     assert half is not None
     assert half.group(1) == "3"  # the two models that pow blocks have two more causes each
     assert "The models with known causes do not add up to it." in page
+
+
+def test_two_sweeps_are_compared_with_what_still_fails_first(story: TestClient, sweep: Sweep) -> None:
+    sweep(MODEL, "e/bert-stock-new")
+    page = story.get("/sweeps/compare", params={"first": 1, "second": 2}).text
+    assert re.search(r"0 fails now, 1 still fails, 0 passes now, 1 only in the second, 4 only in the first", page)
+    assert page.index(MODEL) < page.index("e/bert-stock-new")
+    assert '<form class="filters" method="get" action="/sweeps/compare">' in story.get("/sweeps").text
 
 
 def test_two_profiles_are_compared_key_by_key(story: TestClient) -> None:

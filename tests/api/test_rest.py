@@ -176,3 +176,29 @@ def test_metrics_count_by_route_not_by_address(client: TestClient, sweep: Sweep)
     assert "spyre_factory_reviews_waiting 1.0" in text
     assert 'route="/api/v1/models/{model:path}",status="404"' in text
     assert "no/such" not in text
+
+
+def test_two_sweeps_are_compared(client: TestClient, sweep: Callable[..., int]) -> None:
+    first, second = sweep("a/albert-one", "b/bert-stock"), sweep("b/bert-stock", "c/albert-two")
+    listed = client.get("/api/v1/sweeps").json()["sweeps"]
+    assert [row["sweep"] for row in listed] == [second, first]
+    found = client.get("/api/v1/sweeps/compare", params={"first": first, "second": second}).json()
+    assert {row["model"]: row["change"] for row in found["models"]} == {
+        "a/albert-one": "left",
+        "c/albert-two": "entered",
+    }
+    assert found["passing_in_both"] == 1
+    unknown = client.get("/api/v1/sweeps/compare", params={"first": first, "second": 99})
+    assert unknown.status_code == 404
+
+
+def test_causes_and_profiles_are_served(client: TestClient, sweep: Callable[..., int]) -> None:
+    sweep("a/albert-one", "b/bert-stock")
+    ranked = client.get("/api/v1/ops").json()
+    assert (ranked["not_passing"], len(ranked["ops"]), ranked["cheapest"][-1]["models"]) == (1, 3, 1)
+    profiles = client.get("/api/v1/profiles").json()
+    assert profiles["default"] == "profile-2026-08"
+    assert "profile-ideal" in [row["name"] for row in profiles["profiles"]]
+    found = client.get("/api/v1/profiles/compare", params={"a": "profile-2026-04", "b": "profile-2026-08"}).json()
+    assert {"key": "errata.E-34", "a": None, "b": {}} in found["changes"]
+    assert client.get("/api/v1/profiles/compare", params={"a": "moon", "b": "latest"}).status_code == 404
