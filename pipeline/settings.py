@@ -32,6 +32,12 @@ class Settings(BaseSettings):
     workers: int = Field(default=1, ge=1, le=64)
     llm_model: str | None = None
     llm_daily_budget_usd: float = Field(default=0.0, ge=0)
+    llm_request_budget_usd: float | None = Field(default=None, ge=0)
+    """What one request may cost in all; unset means only the other budgets hold."""
+    llm_requester_budget_usd: float | None = Field(default=None, ge=0)
+    """What one requester may cost in a day; unset means only the other budgets hold."""
+    llm_price: tuple[float, float] | None = None
+    """US dollars per million prompt and completion tokens, as `[0.5, 1.5]`; unset means unknown, never 0."""
     demo: bool = False
     """True marks the database as a demonstration; its figures are never published."""
     child_module: str = "pipeline.execution.child"

@@ -61,12 +61,16 @@ def demo_endpoint(
 
 def doctor(as_json: Json = False) -> None:
     """Check what the llm drafter needs; exit status 1 if anything is missing. Makes one trial call to the endpoint."""
-    from agents.drafters.llm import LlmSettings
+    from agents.drafters.llm import LlmSettings, Price
     from agents.drafters.llm.doctor import examine
     from pipeline.settings import get_settings
 
     settings = get_settings()
-    llm = LlmSettings.from_environment(model=settings.llm_model, daily_budget_usd=settings.llm_daily_budget_usd)
+    llm = LlmSettings.from_environment(
+        model=settings.llm_model,
+        daily_budget_usd=settings.llm_daily_budget_usd,
+        price=Price(*settings.llm_price) if settings.llm_price else None,
+    )
     checks = examine(llm, _try_sandbox)
     failed = sum(not check.passed for check in checks)
     if as_json:

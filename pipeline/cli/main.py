@@ -15,6 +15,7 @@ GROUPS = (
     "coverage",
     "db",
     "diagnose",
+    "drafting",
     "evidence",
     "gate",
     "keys",

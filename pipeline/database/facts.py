@@ -10,6 +10,7 @@ from pipeline.database.models import SettingRow
 
 DEMO = "demo"
 QUEUE_PAUSED = "queue_paused"
+DRAFTING_STOPPED = "drafting_stopped"
 
 
 def get_fact(session: Session, key: str, default: Any = None) -> Any:

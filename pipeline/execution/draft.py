@@ -13,7 +13,7 @@ from pipeline.execution.inspect import describe_folder, family_name
 from pipeline.execution.models import build_meta
 from pipeline.execution.subject import Subject
 from pipeline.inspection import inspect_checkpoint
-from pipeline.review.drafting import StoredBudget, StoredTrajectory
+from pipeline.review.drafting import Budgets, StoredBudget, StoredTrajectory
 from pipeline.settings import get_settings
 from pipeline.verification.measurements import EquivalenceResult
 from pipeline.verification.policy import current_policy
@@ -53,8 +53,14 @@ def draft_context(subject: Subject, spec: dict[str, Any], family: str) -> DraftC
         no_capture=refusal or "",
         test=candidate_tester(subject),
         record=StoredTrajectory(spec.get("run_id"), settings.llm_model or "none"),
-        budget=StoredBudget(settings.llm_daily_budget_usd, spec.get("run_id")),
+        budget=StoredBudget(budgets(), spec.get("run_id")),
     )
+
+
+def budgets() -> Budgets:
+    """The budgets of the settings."""
+    settings = get_settings()
+    return Budgets(settings.llm_daily_budget_usd, settings.llm_requester_budget_usd, settings.llm_request_budget_usd)
 
 
 def language_model() -> Any:
@@ -62,9 +68,13 @@ def language_model() -> Any:
     settings = get_settings()
     if settings.llm_model is None:
         return None
-    from agents.drafters.llm import LlmDrafter, LlmSettings
+    from agents.drafters.llm import LlmDrafter, LlmSettings, Price
 
-    llm = LlmSettings.from_environment(model=settings.llm_model, daily_budget_usd=settings.llm_daily_budget_usd)
+    llm = LlmSettings.from_environment(
+        model=settings.llm_model,
+        daily_budget_usd=settings.llm_daily_budget_usd,
+        price=Price(*settings.llm_price) if settings.llm_price else None,
+    )
     submissions = min(llm.limits.submissions, current_policy().guards["final_submissions"])
     return LlmDrafter(replace(llm, limits=replace(llm.limits, submissions=submissions)))
 

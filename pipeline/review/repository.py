@@ -128,6 +128,25 @@ def charged_usd(session: Session, day: str) -> float:
     return float(session.scalar(query.where(BudgetEntry.day == day)) or 0.0)
 
 
+def charged_to_request(session: Session, request_id: str) -> float:
+    """What all runs of a request have been charged, on any day."""
+    query = select(func.sum(func.coalesce(BudgetEntry.settled_usd, BudgetEntry.reserved_usd)))
+    query = query.join(Run, Run.id == BudgetEntry.run_id).where(Run.request_id == request_id)
+    return float(session.scalar(query) or 0.0)
+
+
+def charged_to_requester(session: Session, requester: str, day: str) -> float:
+    """What the runs of a requester have been charged on a day."""
+    query = select(func.sum(func.coalesce(BudgetEntry.settled_usd, BudgetEntry.reserved_usd)))
+    query = query.join(Run, Run.id == BudgetEntry.run_id).where(Run.requester == requester, BudgetEntry.day == day)
+    return float(session.scalar(query) or 0.0)
+
+
+def get_run(session: Session, run_id: int) -> Run | None:
+    """The run that drafts."""
+    return session.get(Run, run_id)
+
+
 def get_reservation(session: Session, entry_id: int) -> BudgetEntry:
     """The ledger entry with this number."""
     return session.get_one(BudgetEntry, entry_id)
