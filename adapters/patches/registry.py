@@ -18,6 +18,7 @@ from .embeddings import HostEmbeddings, HostPositions
 from .heads import PadHeads
 from .host_masks import HostMasks
 from .host_parts import FusedGelu, HostAlibi
+from .languages import OneLanguage
 from .lengths import PadLength
 from .masks import AdditiveMask
 from .norms import ContiguousNorms, UnfusedLayerNorm, UnfusedRmsNorm
@@ -34,6 +35,7 @@ ORDER: tuple[type[Patch], ...] = (
     RunDtype,
     ReplaceElementwise,
     FusedGelu,
+    OneLanguage,
     PlainLinears,
     SplitAttention,
     SplitGate,

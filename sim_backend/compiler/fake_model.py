@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+_ANSWERS = ("__deepcopy__", "train")
 _IDENTITIES = ("layer_idx", "layer_id", "layer_index", "training", "idx", "layer_number")
 
 
@@ -30,8 +32,19 @@ def fake_copy(model: torch.nn.Module, mode: FakeTensorMode, dtype: torch.dtype |
             memo[id(parameter)] = torch.nn.Parameter(fake(parameter), requires_grad=False)
         for buffer in model.buffers():
             memo[id(buffer)] = fake(buffer)
-    with torch.no_grad():
-        return copy.deepcopy(model, memo).eval()
+    with torch.no_grad(), _copied_as_it_is(model):
+        made = copy.deepcopy(model, memo)
+    return made.eval()
+
+
+@contextmanager
+def _copied_as_it_is(model: torch.nn.Module) -> Iterator[None]:
+    """Puts aside what an instance answers instead of being copied or set to eval: an adapted model would give stock."""
+    aside = {name: model.__dict__.pop(name) for name in _ANSWERS if name in model.__dict__}
+    try:
+        yield
+    finally:
+        model.__dict__.update(aside)
 
 
 def fake_like(t: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:

@@ -81,6 +81,10 @@ CONFIGS: dict[str, dict[str, Any]] = {
         **SIZES, "pad_token_id": 1, "bos_token_id": 3, "eos_token_id": 2, "languages": ["en_XX", "de_DE"],
         "default_language": "de_DE",
     },
+    "xmod with norms": {
+        "model_type": "xmod", **SIZES, "pad_token_id": 1, "languages": ["en_XX", "de_DE"], "default_language": "en_XX",
+        "adapter_layer_norm": True, "ln_before_adapter": False,
+    },
     "luke": {**SIZES, "pad_token_id": 1, "entity_vocab_size": 10, "entity_emb_size": 16},
     "convbert": {**SIZES, "pad_token_id": 0, "embedding_size": 32, "head_ratio": 2, "conv_kernel_size": 9},
     "lfm2": {

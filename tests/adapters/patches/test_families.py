@@ -64,6 +64,8 @@ SETS: dict[str, list[dict[str, Any]]] = {
     "camembert": [P("P11"), P("P41")],
     "clip_text_model": [P("P42")],
     "electra": [P("P11")],
+    "xmod": [P("P46")],
+    "xmod with norms": [P("P46")],
     "deberta": [P("P30"), P("P49")],
     "deberta-v2": [P("P30"), P("P49")],
 }
@@ -138,6 +140,20 @@ def test_grouped_keys_are_read_without_repeating_them(name: str) -> None:
 @pytest.mark.parametrize("name", FEED_FORWARDS)
 def test_padded_feed_forward_parts_are_exact(name: str) -> None:
     assert difference(name, [P("P22", size=96, padded=128)]) < EXACT
+
+
+def test_languages_of_a_call_are_refused_and_another_language_is_another_answer() -> None:
+    model = family("xmod")
+    values = inputs_of(model)
+    with torch.no_grad(), adapt(model, patches=[P("P46", language="en_XX")], device="cpu", compile=False):
+        english = model(**values).last_hidden_state
+        with pytest.raises(PatchDoesNotApply, match="lang_ids"):
+            model(**values, lang_ids=torch.zeros(3, dtype=torch.int64))
+    with torch.no_grad():
+        stock = model(**values, lang_ids=torch.zeros(3, dtype=torch.int64)).last_hidden_state
+        other = model(**values).last_hidden_state
+    assert torch.allclose(english[0], stock[0], atol=1e-5)
+    assert not torch.allclose(english[0], other[0], atol=1e-2)
 
 
 @pytest.mark.parametrize("scale", [1.0, 64.0])
