@@ -13,7 +13,7 @@ ELEMENTWISE_CODE = ("transformers.activations", "torch.nn.modules.activation")
 
 def model_facts(model: Any) -> Facts:
     """Facts of a transformers model, on any device; no weight is read."""
-    from adapters.structure import counts_positions_by_id, is_causal
+    from adapters.structure import counts_positions_by_id, has_rotary, is_causal
 
     config = model.config.get_text_config()
     heads = getattr(config, "num_attention_heads", None)
@@ -24,8 +24,18 @@ def model_facts(model: Any) -> Facts:
         causal=is_causal(model),
         relative_bias=any(path.endswith("relative_attention_bias") for path, _ in model.named_modules()),
         counted_positions=counts_positions_by_id(model),
+        rotary=has_rotary(model),
+        fused=fused_width(model) if has_rotary(model) else 0,
         elementwise=elementwise_modules(model),
     )
+
+
+def fused_width(model: Any) -> int:
+    """How wide the projections are that give query, key and value at once; 0 without one."""
+    from adapters.patches.split import fused_of
+
+    found = ((m, fused) for m in model.modules() if (fused := fused_of(m)) is not None)
+    return next((int(m._modules[fused.name].weight.shape[0]) for m, fused in found), 0)
 
 
 def elementwise_modules(model: Any) -> dict[str, str]:

@@ -21,13 +21,16 @@ class Facts:
     """Structural facts of the model: size of its attention heads, and the class of each element-wise module by path.
 
     `relative_bias` says that a table of biases by distance is added to the scores, `counted_positions` that positions
-    are counted over ids that are not padding.
+    are counted over ids that are not padding. `rotary` says that queries and keys are turned by position, `fused` how
+    wide a projection is that gives query, key and value at once (0: there is none that P27 splits).
     """
 
     head_dim: int | None = None
     causal: bool = False
     relative_bias: bool = False
     counted_positions: bool = False
+    rotary: bool = False
+    fused: int = 0
     elementwise: dict[str, str] = field(default_factory=dict)
 
 
@@ -81,6 +84,25 @@ def counts_positions(failure: Failure, facts: Facts) -> bool:
     return facts.counted_positions and inside and failure.kind in REFUSED_OR_MOVED
 
 
+def makes_rotary_tables(failure: Failure, facts: Facts) -> bool:
+    """True for what makes the tables of rotary positions, outside the blocks."""
+    kinds = REFUSED_OR_MOVED | {FailureKind.LAYOUT}
+    return facts.rotary and "rotary" in failure.module.split(".")[-1] and failure.kind in kinds
+
+
+def looks_up(failure: Failure, facts: Facts) -> bool:
+    """True for look-ups of embeddings that are refused; counting positions is another cause."""
+    inside = failure.place == "outside" and "embeddings" in failure.module.split(".")
+    refused = failure.kind in (FailureKind.LAYOUT, FailureKind.UNSUPPORTED_OP) and failure.dtype_run != ""
+    return inside and refused and not counts_positions(failure, facts)
+
+
+def divides_fused(failure: Failure, facts: Facts) -> bool:
+    """True where the result of a projection that is query, key and value at once is taken apart."""
+    width = failure.shapes[0][-1] if failure.shapes and failure.shapes[0] else 0
+    return splits_stick(failure, facts) and facts.fused > 0 and width == facts.fused
+
+
 def splits_stick(failure: Failure, facts: Facts) -> bool:
     """True where heads do not fill whole sticks."""
     layout = failure.kind in (FailureKind.LAYOUT, FailureKind.SHAPE_LIMIT) and failure.place == "block"
@@ -121,15 +143,22 @@ REFUSED_OR_MOVED = frozenset({FailureKind.UNSUPPORTED_OP, FailureKind.UNSUPPORTE
 
 ROWS: tuple[Row, ...] = (
     Row(lambda f, _: needs_narrow_dtype(f), constant("P56", dtype="float16")),
+    Row(divides_fused, constant("P27")),
     Row(
-        splits_stick,
+        lambda f, facts: splits_stick(f, facts) and not divides_fused(f, facts),
         lambda _f, facts: PatternUse(
-            "P20", {"head_dim": facts.head_dim, "padded_head_dim": padded(facts.head_dim or 0)}
+            "P21" if facts.rotary else "P20",
+            {"head_dim": facts.head_dim, "padded_head_dim": padded(facts.head_dim or 0)},
         ),
     ),
-    Row(lambda f, _: from_masks(f) and not from_pooling(f), constant("P40", fill="finfo_min_half")),
+    Row(
+        lambda f, _: from_masks(f) and not from_pooling(f),
+        lambda _f, facts: PatternUse("P45" if facts.rotary else "P40", {"fill": "finfo_min_half"}),
+    ),
+    Row(makes_rotary_tables, constant("P14")),
     Row(makes_relative_bias, constant("P47", placement="host")),
     Row(counts_positions, constant("P32", placement="host")),
+    Row(looks_up, constant("P30", placement="host")),
     Row(lambda f, _: from_pooling(f), constant("P80", placement="host")),
     Row(in_elementwise_module, lambda f, facts: PatternUse("P01", {"module_class": module_class(f, facts)})),
     Row(is_wrong("scaled_dot_product_attention", "layout"), constant("P54")),

@@ -83,7 +83,7 @@ def search_cured(model: Any, raised: list[Diagnosis]) -> Search:
         return silent_causes(model, blocks, input_variants(model.config.get_text_config().vocab_size))
 
 
-CURES_ON_CPU = frozenset({"P20", "P32", "P40", "P47"})
+CURES_ON_CPU = frozenset({"P14", "P20", "P21", "P32", "P40", "P45", "P47"})
 """Patterns that change what a block computes with; the others act on placement, dtype or layout only."""
 
 

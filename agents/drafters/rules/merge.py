@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from agents.drafters.rules.patterns import DTYPE_RANGE, ORDER, PATTERNS, Merge
+from agents.drafters.rules.patterns import DTYPE_RANGE, INSTEAD, ORDER, PATTERNS, Merge
 from agents.types import PatternUse
 
 
@@ -35,7 +35,12 @@ def instance_key(use: PatternUse) -> tuple[str, str]:
 def _with_needs(uses: Iterable[PatternUse]) -> list[PatternUse]:
     given = list(uses)
     present = {use.pattern for use in given}
-    needed = [need for use in given for need in PATTERNS[use.pattern].needs if need.pattern not in present]
+    needed = [
+        need
+        for use in given
+        for need in PATTERNS[use.pattern].needs
+        if not ({need.pattern} | INSTEAD.get(need.pattern, frozenset())) & present
+    ]
     return given + needed
 
 

@@ -61,6 +61,9 @@ class Pattern:
 DTYPE_RANGE = ("float16", "bfloat16", "float32")
 """Dtypes by exponent range, smallest first; float32 is last because the device computes little in it."""
 
+INSTEAD: dict[str, frozenset[str]] = {"P40": frozenset({"P45"})}
+"""Patterns that serve where another is needed."""
+
 ADDITIVE_MASK = PatternUse("P40", {"fill": "finfo_min_half"})
 
 
@@ -84,6 +87,42 @@ ROWS: tuple[Pattern, ...] = (
         "attention heads of {head_dim} are padded with zeros to {padded_head_dim}, the scale stays that of {head_dim}",
         {"head_dim": Merge.EQUAL, "padded_head_dim": Merge.LARGEST},
     ),
+    Pattern("P28", Stage.SPLIT, "transposed projections become plain linears", {}),
+    Pattern("P27", Stage.SPLIT, "a projection of query, key and value at once becomes three", {}),
+    Pattern("P06", Stage.SPLIT, "a gated projection of both halves becomes two", {}),
+    Pattern(
+        "P22",
+        Stage.PAD,
+        "the inner size {size} of feed-forward parts is padded with zeros to {padded}",
+        {"size": Merge.EQUAL, "padded": Merge.LARGEST},
+    ),
+    Pattern(
+        "P21",
+        Stage.PAD,
+        "rotary heads of {head_dim} are padded to {padded_head_dim} by halves, the scale stays that of {head_dim}",
+        {"head_dim": Merge.EQUAL, "padded_head_dim": Merge.LARGEST},
+        needs=(PatternUse("P14"),),
+    ),
+    Pattern("P14", Stage.PAD, "rotary tables are made on the host, queries and keys are turned by a product", {}),
+    Pattern("P18", Stage.PAD, "neighbouring pairs of queries and keys are turned by a product, tables on the host", {}),
+    Pattern("P03", Stage.DOCUMENT, "gelu written out with erf becomes the single operation", {}),
+    Pattern(
+        "P10",
+        Stage.DOCUMENT,
+        "RMS norms are computed in the run's dtype, held back by {scale}",
+        {"scale": Merge.LARGEST},
+        exactness=Exactness.BOUNDED,
+        bound=1e-2,
+        defaults={"scale": 1.0},
+    ),
+    Pattern("P11", Stage.DOCUMENT, "layer norms are written out in two passes", {}),
+    Pattern(
+        "P60",
+        Stage.LAYOUT,
+        "the norms {names} read contiguous tensors",
+        {"names": Merge.EQUAL},
+        defaults={"names": ["q_norm", "k_norm"]},
+    ),
     Pattern(
         "P01",
         Stage.DOCUMENT,
@@ -94,6 +133,15 @@ ROWS: tuple[Pattern, ...] = (
     _host("P30", Stage.HOST, "embeddings are looked up on the {placement}"),
     _host("P32", Stage.HOST, "position ids are made on the {placement}"),
     _host("P47", Stage.HOST, "the relative position bias is looked up on the {placement}"),
+    _host("P48", Stage.HOST, "the relative bias that blocks share is looked up on the {placement}"),
+    _host("P50", Stage.HOST, "the bias by distance (ALiBi) is made on the {placement}"),
+    Pattern(
+        "P49",
+        Stage.HOST,
+        "look-ups of disentangled attention become products with one-hot tables",
+        {},
+        needs=(PatternUse("P30", {"placement": "host"}),),
+    ),
     Pattern(
         "P40",
         Stage.MASK,
@@ -101,7 +149,19 @@ ROWS: tuple[Pattern, ...] = (
         {"fill": Merge.EQUAL},
         defaults={"fill": "finfo_min_half"},
     ),
+    Pattern(
+        "P45",
+        Stage.MASK,
+        "every mask is made on the host by the model's own rule, as an additive one of the model's dtype",
+        {"fill": Merge.EQUAL},
+        defaults={"fill": "finfo_min_half"},
+    ),
     Pattern("P54", Stage.LAYOUT, "query, key and value are made contiguous before attention", {}),
+    Pattern("P42", Stage.LAYOUT, "attention is written out", {}),
+    Pattern(
+        "P41", Stage.LAYOUT, "attention is written out, masked weights are taken out and the rest renormalised", {}
+    ),
+    Pattern("P55", Stage.LAYOUT, "grouped keys and values are folded into the rows of the queries", {}),
     Pattern("P61", Stage.LAYOUT, "each block's output is cloned before the next block reads it", {}),
     Pattern(
         "P63",

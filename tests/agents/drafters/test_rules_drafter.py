@@ -302,3 +302,12 @@ def test_every_patch_of_the_library_has_a_row() -> None:
     from adapters.patches.registry import PATTERNS as PATCHES
 
     assert set(PATCHES) == set(PATTERNS) == set(ORDER)
+
+
+def test_a_rotary_set_keeps_its_own_masks_where_padding_needs_one(diagnose: Diagnose, context: DraftContext) -> None:
+    causes = [
+        diagnose(("P21", {"head_dim": 32, "padded_head_dim": 64})),
+        diagnose(("P45", {})),
+        diagnose(("P63", {"multiple": 64, "side": "left"}), op="sdpa"),
+    ]
+    assert patterns(only(RulesDrafter(), causes, context)) == ["P21", "P14", "P45", "P63"]

@@ -89,3 +89,34 @@ def test_a_fallback_that_no_pattern_removes_is_not_asked_to_be_patched() -> None
     harmless = failure("cpu_fallback", "aten.arange.default", place="outside")
     assert diagnose_failures([harmless], Facts(64))[0].no_patch
     assert diagnose_failures([failure("unsupported_op")], Facts(64))[0].no_patch is None
+
+
+def test_rotary_models_pad_heads_by_halves_and_make_tables_and_masks_on_the_host() -> None:
+    facts = Facts(32, rotary=True)
+    assert ids(failure("layout"), facts) == ["P21"]
+    assert ids(failure("unsupported_op", source="masking_utils.py:400", place="outside"), facts) == ["P45"]
+    tables = failure("layout", "aten.cat.default", module="rotary_emb", place="outside")
+    assert ids(tables, facts) == ["P14"]
+    assert ids(tables, Facts(64)) == []
+
+
+def test_a_fused_projection_is_split_where_its_result_is_taken_apart() -> None:
+    facts = Facts(32, rotary=True, fused=384)
+    assert ids(failure("layout", shapes=((2, 40, 384),)), facts) == ["P27"]
+    assert ids(failure("layout", shapes=((2, 40, 128),)), facts) == ["P21"]
+
+
+def test_any_operation_of_an_element_wise_module_may_get_another_form() -> None:
+    facts = Facts(64, elementwise={"encoder.layer.*.attention": "transformers.activations.MishActivation"})
+    assert ids(failure("unsupported_op", "aten.mish.default"), facts) == ["P01"]
+
+
+def test_refused_look_ups_move_to_the_host() -> None:
+    found = failure(
+        "layout",
+        "aten.embedding.default",
+        module="embeddings.token_type_embeddings",
+        place="outside",
+        dtype_run="float32",
+    )
+    assert ids(found, Facts(64)) == ["P30"]
