@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,14 @@ FOLDER = Path(__file__).parent
 SAMPLES = 2
 
 
-def run_share(profile: str, form: str, share: int, shares: int, samples: int, cache: Path) -> dict[str, list[Any]]:
-    """Operation -> [(outcome, detail), ...] of one share of the database, run in a process of its own.
+def run_share(
+    profile: str, form: str, share: int, shares: int, samples: int, cache: Path, names: Sequence[str] = ()
+) -> dict[str, list[Any]]:
+    """Operation -> [(outcome, detail), ...] of one share of the database, or of `names`, in a process of its own.
 
     An operation that ends the process has the outcome "crash".
     """
-    command = [sys.executable, str(FOLDER / "opinfo_child.py"), form, *map(str, (share, shares, samples))]
+    command = [sys.executable, str(FOLDER / "opinfo_child.py"), form, *map(str, (share, shares, samples)), *names]
     environment = {
         **os.environ,
         "SPYRE_SIM_PROFILE": profile,
@@ -50,6 +53,18 @@ def expectations(profile: str, form: str) -> dict[str, str]:
     return {op: outcome for outcome, ops in data[form].items() for op in ops}
 
 
+def unlike(profile: str, other: str, form: str, samples: int) -> list[str]:
+    """Operations of which `profile` expects something else than `other` in the first `samples` samples."""
+    first, second = expectations(profile, form), expectations(other, form)
+    return sorted(op for op in first if _first(first[op], samples) != _first(second.get(op, "not listed"), samples))
+
+
+def _first(expected: str, samples: int) -> str:
+    """ "works" of "works / raises" for one sample."""
+    outcomes = expected.split(" / ")[:samples]
+    return " / ".join(outcomes if len(set(outcomes)) > 1 else outcomes[:1])
+
+
 def summary(found: list[Any]) -> str:
     """The outcomes of an operation's samples, once if all are equal."""
     names = [outcome for outcome, _ in found]
@@ -60,9 +75,8 @@ def unexpected(found: dict[str, list[Any]], expected: dict[str, str], samples: i
     """A line for each operation whose outcomes are not the expected ones."""
     lines = []
     for op, outcomes in found.items():
-        wanted = expected.get(op, "not listed").split(" / ")
-        wanted = wanted[:samples] if len(set(wanted[:samples])) > 1 else wanted[:1]
-        if (got := summary(outcomes)) != " / ".join(wanted):
+        wanted = _first(expected.get(op, "not listed"), samples)
+        if (got := summary(outcomes)) != wanted:
             details = "; ".join(detail for _, detail in outcomes if detail)
-            lines.append(f"{op}: expected {' / '.join(wanted)}, got {got} ({details})")
+            lines.append(f"{op}: expected {wanted}, got {got} ({details})")
     return lines
