@@ -39,12 +39,13 @@ def fake_copy(model: torch.nn.Module, mode: FakeTensorMode, dtype: torch.dtype |
 
 @contextmanager
 def _copied_as_it_is(model: torch.nn.Module) -> Iterator[None]:
-    """Puts aside what an instance answers instead of being copied or set to eval: an adapted model would give stock."""
-    aside = {name: model.__dict__.pop(name) for name in _ANSWERS if name in model.__dict__}
+    """Puts aside what instances answer instead of being copied or set to eval: an adapted model would give stock."""
+    aside = [(m, name, m.__dict__.pop(name)) for m in model.modules() for name in _ANSWERS if name in m.__dict__]
     try:
         yield
     finally:
-        model.__dict__.update(aside)
+        for module, name, answer in aside:
+            module.__dict__[name] = answer
 
 
 def fake_like(t: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 import torch
-from transformers import BertConfig, BertModel
+from transformers import BertConfig, BertForSequenceClassification, BertModel
 
 from adapters import adapt
 from sim_backend.capabilities import capability
@@ -16,14 +19,15 @@ SET = [
 ]
 
 
-def test_an_adapted_model_on_meta_is_reported_with_its_patches() -> None:
+@pytest.mark.parametrize("whole", [BertModel, BertForSequenceClassification])
+def test_an_adapted_model_on_meta_is_reported_with_its_patches(whole: Any) -> None:
     config = BertConfig(hidden_size=128, num_attention_heads=4, num_hidden_layers=1, intermediate_size=128)
     with torch.device("meta"):
-        model = BertModel(config).eval()
+        model = whole(config).eval()
     inputs = {name: torch.ones(2, 40, dtype=torch.int64) for name in ("input_ids", "attention_mask")}
     stock = capability(model, inputs, "profile-2026-08", dtype=torch.float16)
     with adapt(model, patches=SET, device="spyre", compile=False):
         adapted = capability(model, inputs, "profile-2026-08")
-        assert "__deepcopy__" in model.__dict__
+        assert "__deepcopy__" in model.base_model.__dict__
     assert [f.op for f in stock.failures if "view" in f.op]
     assert adapted.failures == ()
