@@ -105,6 +105,12 @@ ROWS: tuple[Pattern, ...] = (
     ),
     Pattern("P14", Stage.PAD, "rotary tables are made on the host, queries and keys are turned by a product", {}),
     Pattern("P18", Stage.PAD, "neighbouring pairs of queries and keys are turned by a product, tables on the host", {}),
+    Pattern(
+        "P46",
+        Stage.DOCUMENT,
+        "only the adapters of the language {language!r} run",
+        {"language": Merge.EQUAL},
+    ),
     Pattern("P03", Stage.DOCUMENT, "gelu written out with erf becomes the single operation", {}),
     Pattern(
         "P10",
