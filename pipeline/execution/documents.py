@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from agents.capture.stock import stock_tensors
 from agents.errors import SandboxUnavailable
 from agents.sandbox.capture_model import capture_model_in_sandbox, run_model_in_sandbox
 from pipeline.errors import EnvironmentProblem
+from pipeline.execution.beside import Done, Meanwhile, beside, nothing
 from pipeline.execution.capture_child import capture_in_child
 from pipeline.verification.equivalence import judge_patches, reach_of, subject_of
 from pipeline.verification.measurements import Equivalence, EquivalenceResult
@@ -29,13 +31,13 @@ from pipeline.verification.policy import current_policy
 from pipeline.verification.replay import (
     Constants,
     DocumentRefused,
+    Examiner,
     Facts,
     ModelReplay,
     Precision,
     check_binding,
     check_case,
     check_code,
-    examine,
     left_out,
     same_structure,
     strange_uses_of_tokens,
@@ -48,16 +50,22 @@ SANDBOX, CHILD = "sandbox", "trusted child (no sandbox here; library patches onl
 
 @dataclass(frozen=True)
 class Captured:
-    """The validated documents of a candidate, one per case, and of stock for the first; `where` it was captured."""
+    """The validated documents of a candidate, one per case, and of stock for the first and the telling one.
+
+    `where` it was captured, `bound` how code and document were compared; fp64 constants are made once for all judges.
+    """
 
     config: dict[str, Any]
     cases: list[Case]
     documents: list[dict[str, Any]]
     facts: list[Facts]
     stock: dict[str, Any]
+    telling: int
+    telling_stock: dict[str, Any]
     tensors: dict[str, Tensor]
     where: str
     bound: str
+    constants: Constants = field(default_factory=Constants)
 
     def document_for(self, batch: Batch) -> dict[str, Any]:
         """The document of the batch's case."""
@@ -78,13 +86,20 @@ class Captured:
 
 
 def capture_candidate(
-    folder: Path, model: Any, patches: Sequence[Mapping[str, Any]], dtype: str, batches: Sequence[Batch], seed: int
+    folder: Path,
+    model: Any,
+    patches: Sequence[Mapping[str, Any]],
+    dtype: str,
+    batches: Sequence[Batch],
+    seed: int,
+    meanwhile: Meanwhile = nothing,
 ) -> Captured:
     """Captures the patched model for every case of the batches, and proves what can be proved before it runs.
 
     In this order: lint of code, capture, validation, one structure, no weight left out, token ids only looked up, code
     bound to document.
-    `seed` is for the binding of code. Raises CandidateRefused or DocumentRefused with the reason, EnvironmentProblem
+    `seed` is for the binding of code, `meanwhile` is done while the candidate is captured elsewhere.
+    Raises CandidateRefused or DocumentRefused with the reason, EnvironmentProblem
     for drafted code without a sandbox.
     """
     plain = _plain(patches)
@@ -93,17 +108,28 @@ def capture_candidate(
             check_code(patch["parameters"]["source"])
     config = json.loads((folder / "config.json").read_text())
     cases = cases_of([dict(b) for b in batches], dtype)
-    documents, where = _captured(config, plain, cases, is_code=_has_code(plain))
+    telling, stocks = telling_case(cases, reach_of(model.config)), dict[int, dict[str, Any]]()
+
+    def capture_stock_first(done: Done) -> None:
+        wanted = list(dict.fromkeys((0, telling)))
+        found = capture_stock(config, [replace(cases[n], dtype="float32") for n in wanted])
+        stocks.update(zip(wanted, found, strict=True))
+        meanwhile(done)
+
+    captured_elsewhere = partial(_captured, config, plain, cases, is_code=_has_code(plain))
+    documents, where = beside(captured_elsewhere, capture_stock_first)
     tensors = stock_tensors(model)
-    facts = [_examined(d, c, tensors) for d, c in zip(documents, cases, strict=True)]
+    examiner = Examiner(tensors)
+    facts = [_examined(d, c, examiner) for d, c in zip(documents, cases, strict=True)]
     same_structure(documents)
-    (stock,) = capture_stock(config, [Case(cases[0].batch, cases[0].length, "float32", cases[0].inputs)])
-    examine(stock, tensors, placed=False)
+    for document in stocks.values():
+        examiner.examine(document, placed=False)
+    stock = stocks[0]
     if missing := left_out(stock, documents[0]):
         raise DocumentRefused(f"the patched model leaves out {len(missing)} weights, such as {min(missing)!r}")
     if strange := strange_uses_of_tokens(stock, documents[0]):
         raise DocumentRefused(f"token ids become {', '.join(sorted(strange))}, which the stock model does not do")
-    captured = Captured(config, cases, documents, facts, stock, tensors, where, "")
+    captured = Captured(config, cases, documents, facts, stock, telling, stocks[telling], tensors, where, "")
     bound = _bind(captured, config, model, plain, batches[0], seed if _has_code(plain) else None)
     return replace(captured, bound=bound)
 
@@ -127,8 +153,8 @@ def _captured(
     return capture_in_child(config, patches, cases), CHILD
 
 
-def _examined(document: dict[str, Any], case: Case, tensors: Mapping[str, Tensor]) -> Facts:
-    facts = examine(document, tensors)
+def _examined(document: dict[str, Any], case: Case, examiner: Examiner) -> Facts:
+    facts = examiner.examine(document)
     check_case(document, case.batch, case.length, case.dtype)
     if [entry["name"] for entry in document["inputs"]] != list(case.inputs):
         raise DocumentRefused("the document does not take the inputs of the case")
@@ -177,20 +203,16 @@ def judge_each(
     The set is judged first; prefixes are captured only if it is not exact. Patches with a document of their own (P01)
     are judged by that. `seed` is hidden.
     """
-    number = telling_case(captured.cases, reach_of(model.config))
-    case, stock = captured.cases[number], captured.stock
-    if number:
-        (stock,) = capture_stock(captured.config, [Case(case.batch, case.length, "float32", case.inputs)])
-        examine(stock, captured.tensors, placed=False)
+    case = captured.cases[captured.telling]
 
     def prefix(count: int) -> dict[str, Any]:
         part = _plain(patches[:count])
         (document,), _ = _captured(captured.config, part, [case], is_code=_has_code(part))
-        _examined(document, case, captured.tensors)
+        _examined(document, case, Examiner(captured.tensors))
         return document
 
-    pairs = [(stock, captured.documents[number])]
-    return judge_patches(patches, pairs, subject_of(model, seed), model.config, prefix)
+    pairs = [(captured.telling_stock, captured.documents[captured.telling])]
+    return judge_patches(patches, pairs, subject_of(model, seed, captured.constants), model.config, prefix)
 
 
 def telling_case(cases: Sequence[Case], reach: int | None) -> int:
@@ -233,7 +255,8 @@ def difference_in_fp64(captured: Captured, batch: Batch) -> float:
     """The largest difference of patched and stock document in fp64 over real tokens, relative to stock's largest
     value. `batch` is of the first case."""
     outputs = [
-        ModelReplay(d, captured.tensors, Precision.FP64).run(batch) for d in (captured.stock, captured.documents[0])
+        ModelReplay(d, captured.tensors, Precision.FP64, constants=captured.constants).run(batch)
+        for d in (captured.stock, captured.documents[0])
     ]
     stock, patched = (o[batch["attention_mask"].bool()] for o in outputs)
     return float((patched - stock).abs().max() / stock.abs().max())

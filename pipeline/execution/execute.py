@@ -12,6 +12,7 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,12 @@ from agents.errors import CandidateRefused
 from agents.types import Failure, canonical
 from pipeline.diagnosis.classify import Raised, classify, is_ours
 from pipeline.errors import EnvironmentProblem
+from pipeline.execution.beside import Clock, Meanwhile, beside, nothing
 from pipeline.execution.children import call_device_child
 from pipeline.execution.device_run import write_batches
 from pipeline.execution.documents import Captured, capture_candidate, cpu_outputs, judge_each, judge_set
 from pipeline.execution.release_parts import release_parts
+from pipeline.execution.stock_side import StockSide
 from pipeline.execution.subject import Subject
 from pipeline.execution.weights import Prepared, prepare
 from pipeline.inspection import Inspection, inspect_checkpoint
@@ -43,7 +46,7 @@ from pipeline.verification.measurements import (
     Place,
     Weights,
 )
-from pipeline.verification.parts import is_causal, reference_run
+from pipeline.verification.parts import is_causal
 from pipeline.verification.policy import current_policy
 from pipeline.verification.probes import RANKED, ProbeBatch, alone_batches, probe_batches, texts_missing
 from pipeline.verification.replay import DocumentRefused
@@ -72,34 +75,87 @@ class Plan:
 
 
 def execute(subject: Subject) -> dict[str, Any]:
-    """Run, measure and judge. Returns the stage's OUT document; model and device faults are results, ours raise."""
-    started = time.monotonic()
-    inspection = inspect_checkpoint(subject.folder)
-    prepared = prepare(subject)
-    plan = make_plan(subject, inspection, prepared)
-    out = {"weights": subject.weights_word, "depth": prepared.depth, "recipe": prepared.recipe}
-    judged = tuple(equivalences(subject, prepared.model, plan.seeds.seeds[0]))
-    if any(e.result is EquivalenceResult.NOT_EQUIVALENT for e in judged):
-        return {**out, **ended_early(subject, plan, prepared, judged, None), "seconds": elapsed(started)}
-    captured = None
-    if subject.candidate is not None:
-        try:
-            captured = capture_for(subject, prepared, plan)
-        except (CandidateRefused, DocumentRefused) as refusal:
-            return {**out, **refused_as_document(refusal), "seconds": elapsed(started)}
-        judged = (*judged, *equivalences_of_set(subject, prepared, plan, captured))
-        if any(e.result is EquivalenceResult.NOT_EQUIVALENT for e in judged):
-            return {**out, **ended_early(subject, plan, prepared, judged, captured), "seconds": elapsed(started)}
-    answer = run_on_device(subject, prepared, plan, captured)
-    if answer["error"] is not None:
-        return {**out, **refused(answer["error"]), "seconds": elapsed(started)}
-    measured = measure(subject, inspection, prepared, plan, answer, judged, captured)
-    return {**out, **conclude(subject, plan, prepared, measured), "seconds": elapsed(started)}
+    """Run, measure and judge. Returns the stage's OUT document; model and device faults are results, ours raise.
+
+    What the CPU says of the stock model is worked out beside the children that capture the candidate and run it.
+    """
+    started, clock = time.monotonic(), Clock()
+    with clock.stage("loading"):
+        inspection = inspect_checkpoint(subject.folder)
+        prepared = prepare(subject)
+        plan = make_plan(subject, inspection, prepared)
+    run = Execution(subject, inspection, prepared, plan, clock)
+    out = {"weights": subject.weights_word, "depth": prepared.depth, "recipe": prepared.recipe, **run.outcome()}
+    return {**out, "seconds": round(time.monotonic() - started, 3), "cpu_seconds": clock.to_dict()}
 
 
-def elapsed(started: float) -> float:
-    """Seconds since `started` (monotonic), to the millisecond."""
-    return round(time.monotonic() - started, 3)
+class Execution:
+    """One execution in its order: what is cheap first, and nothing runs whose mathematics is another one."""
+
+    def __init__(self, subject: Subject, inspection: Inspection, prepared: Prepared, plan: Plan, clock: Clock) -> None:
+        self._subject, self._inspection, self._prepared, self._plan = subject, inspection, prepared, plan
+        self._clock = clock
+        self._stock = StockSide(
+            prepared.model,
+            plan.probes,
+            plan.ranked,
+            inspection.chain.pooling[0],
+            conversion(subject.profile),
+            clock,
+        )
+
+    def outcome(self) -> dict[str, Any]:
+        """What OUT says of the candidate, the adapter or the stock model."""
+        with self._clock.stage("equivalence"):
+            judged = tuple(equivalences(self._subject, self._prepared.model, self._plan.seeds.seeds[0]))
+        if is_something_else(judged):
+            return self._ended_early(judged, None)
+        captured = None
+        if self._subject.candidate is not None:
+            try:
+                with self._clock.child("capture child"):
+                    captured = capture_for(self._subject, self._prepared, self._plan, self._stock.until)
+            except (CandidateRefused, DocumentRefused) as refusal:
+                return refused_as_document(refusal)
+            with self._clock.stage("equivalence"):
+                judged += tuple(equivalences_of_set(self._subject, self._prepared, self._plan, captured))
+            if is_something_else(judged):
+                return self._ended_early(judged, captured)
+        on_cpu = self._patched_later(captured)
+        with self._clock.child("device child"):
+            answer = run_on_device(self._subject, self._prepared, self._plan, captured, self._stock.until)
+        if answer["error"] is not None:
+            return refused(answer["error"])
+        self._stock.finish()
+        with self._clock.stage("measuring"):
+            measured = measure(
+                self._subject,
+                self._inspection,
+                self._prepared,
+                self._plan,
+                answer,
+                judged,
+                self._stock,
+                on_cpu,
+                captured,
+            )
+            return conclude(self._subject, self._plan, self._prepared, measured)
+
+    def _ended_early(self, judged: tuple[Equivalence, ...], captured: Captured | None) -> dict[str, Any]:
+        return ended_early(self._subject, self._plan, self._prepared, judged, captured)
+
+    def _patched_later(self, captured: Captured | None) -> list[list[torch.Tensor]]:
+        """Where the patched CPU outputs will be, all probes at once; the full tier has them."""
+        made: list[list[torch.Tensor]] = []
+        if self._subject.tier == FULL and self._subject.patches is not None:
+            run = partial(patched_outputs, self._subject, self._prepared, self._plan, captured)
+            self._stock.add("patched model on the CPU", run, made)
+        return made
+
+
+def is_something_else(judged: tuple[Equivalence, ...]) -> bool:
+    """Whether one of the answers is that a patch is not the mathematics it replaces."""
+    return any(e.result is EquivalenceResult.NOT_EQUIVALENT for e in judged)
 
 
 def make_plan(subject: Subject, inspection: Inspection, prepared: Prepared) -> Plan:
@@ -157,14 +213,14 @@ def equivalences_of_set(subject: Subject, prepared: Prepared, plan: Plan, captur
     patches = subject.patches or []
     yield from judge_each(captured, prepared.model, patches, plan.seeds.seeds[0] % (1 << 31))
     yield judge_set(captured, plan.batches[0], patches)
+    captured.constants.clear()
 
 
-def capture_for(subject: Subject, prepared: Prepared, plan: Plan) -> Captured:
+def capture_for(subject: Subject, prepared: Prepared, plan: Plan, meanwhile: Meanwhile = nothing) -> Captured:
     """The candidate as documents for every batch of the plan. Raises CandidateRefused or DocumentRefused."""
     dtype, patches = dtype_that_runs(subject), subject.patches or []
-    return capture_candidate(
-        prepared.folder, prepared.model, patches, dtype, plan.batches, plan.seeds.seeds[0] % (1 << 31)
-    )
+    seed = plan.seeds.seeds[0] % (1 << 31)
+    return capture_candidate(prepared.folder, prepared.model, patches, dtype, plan.batches, seed, meanwhile)
 
 
 def refused_as_document(refusal: Exception) -> dict[str, Any]:
@@ -172,23 +228,23 @@ def refused_as_document(refusal: Exception) -> dict[str, Any]:
     return {"outcome": "failed", "reason": f"refused before it ran: {refusal}", "failures": [], "executed": False}
 
 
-def run_on_device(subject: Subject, prepared: Prepared, plan: Plan, captured: Captured | None) -> dict[str, Any]:
+def run_on_device(
+    subject: Subject, prepared: Prepared, plan: Plan, captured: Captured | None, meanwhile: Meanwhile = nothing
+) -> dict[str, Any]:
     """The device child's answer, with its outputs as tensors under "outputs". Candidates are run from documents."""
     batches, outputs = subject.workdir / "batches.safetensors", subject.workdir / "outputs.safetensors"
     write_batches(batches, plan.batches)
-    answer = call_device_child(
-        "pipeline.execution.device_run",
-        {
-            "folder": str(prepared.folder),
-            "profile": subject.profile,
-            "device": subject.device,
-            "patches": subject.patches if captured is None else None,
-            **documents_for_child(captured, plan, subject.workdir),
-            "batches": str(batches),
-            "outputs": str(outputs),
-        },
-        subject.workdir,
-    )
+    spec = {
+        "folder": str(prepared.folder),
+        "profile": subject.profile,
+        "device": subject.device,
+        "patches": subject.patches if captured is None else None,
+        **documents_for_child(captured, plan, subject.workdir),
+        "batches": str(batches),
+        "outputs": str(outputs),
+    }
+    child = partial(call_device_child, "pipeline.execution.device_run", spec, subject.workdir)
+    answer = beside(child, meanwhile)
     tensors = load_file(outputs)
     return {**answer, "outputs": [tensors[str(i)] for i in range(answer["executed"])]}
 
@@ -220,12 +276,12 @@ def measure(
     plan: Plan,
     answer: dict[str, Any],
     judged: tuple[Equivalence, ...],
+    stock_side: StockSide,
+    on_cpu: list[list[torch.Tensor]],
     captured: Captured | None = None,
 ) -> Measurements:
     """Everything the gate needs, from the outputs of the device child and from CPU runs here."""
-    pooling = inspection.chain.pooling[0]
-    converter = conversion(subject.profile)
-    stocks = [compare.stock_runs(prepared.model, probe, pooling, conversion=converter) for probe in plan.probes]
+    pooling, stocks = inspection.chain.pooling[0], stock_side.stocks
     outputs = iter(answer["outputs"])
     device = [next(outputs) for _ in plan.probes]
     alone = [[next(outputs) for _ in group] for group in plan.alone]
@@ -233,12 +289,10 @@ def measure(
         compare.measure_case(probe, out, stock, pooling, Place.DEVICE, single or None)
         for probe, out, stock, single in zip(plan.probes, device, stocks, alone, strict=True)
     ]
-    ranked = compare.ranking(
-        [(next(outputs), reference_run(prepared.model, p.inputs), p.mask) for p in plan.ranked], pooling
-    )
-    if subject.tier == FULL and subject.patches is not None:
-        on_cpu = patched_outputs(subject, prepared, plan, captured)
-        cases.extend(patched_cpu_cases(on_cpu, plan, stocks, pooling))
+    pairs = zip(plan.ranked, stock_side.references, strict=True)
+    ranked = compare.ranking([(next(outputs), reference, p.mask) for p, reference in pairs], pooling)
+    for patched in on_cpu:
+        cases.extend(patched_cpu_cases(patched, plan, stocks, pooling))
     return Measurements(
         weights=Weights(subject.weights_word),
         cases=tuple(cases),

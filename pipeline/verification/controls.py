@@ -72,12 +72,30 @@ def echo(s: Subject) -> Tensor:
     layers = find_layers(s.model)
     if not layers:
         raise NotApplicableError("no list of layers")
-    seen: list[Tensor] = []
-    with module_hooks(layers[:1], lambda m, args, kwargs: seen.append(stream_of(args, kwargs).detach())):
-        reference_run(s.model, s.batch)
-    if seen[0].shape != s.reference.shape:
-        raise NotApplicableError(f"layers work on {tuple(seen[0].shape)}, the output is {tuple(s.reference.shape)}")
-    return seen[0]
+    received = _received(s, layers[0])
+    if received.shape != s.reference.shape:
+        raise NotApplicableError(f"layers work on {tuple(received.shape)}, the output is {tuple(s.reference.shape)}")
+    return received
+
+
+class _Reached(Exception):
+    """Ends a run at the layer that was waited for: what follows it is not looked at."""
+
+    def __init__(self, stream: Tensor) -> None:
+        super().__init__()
+        self.stream = stream
+
+
+def _received(s: Subject, layer: nn.Module) -> Tensor:
+    def stop(_module: nn.Module, args: Any, kwargs: Any) -> None:
+        raise _Reached(stream_of(args, kwargs).detach())
+
+    with module_hooks([layer], stop):
+        try:
+            reference_run(s.model, s.batch)
+        except _Reached as reached:
+            return reached.stream
+    raise NotApplicableError("the first layer is not called")
 
 
 def other_input(s: Subject) -> Tensor:
@@ -161,7 +179,7 @@ def positions_dropped(s: Subject) -> Tensor:
 def _position_tables(s: Subject) -> tuple[list[nn.Module], list[nn.Module]]:
     """Tables looked up by ids that vary along the text and are not token ids; tables that are never looked up.
 
-    A table that shares its weight with one that is looked up (T5) is looked up.
+    A table that shares its weight with one that is looked up (T5) is looked up. The longest text alone shows it.
     """
     found: list[nn.Module] = []
     called: set[nn.Module] = set()
@@ -170,12 +188,14 @@ def _position_tables(s: Subject) -> tuple[list[nn.Module], list[nn.Module]]:
     def see(module: nn.Module, args: Any, kwargs: Any) -> None:
         called.add(module)
         ids = args[0] if args else kwargs["input"]
-        if module is not tokens and _is_position(ids, s.batch["input_ids"]) and module not in found:
+        if module is not tokens and _is_position(ids, text["input_ids"]) and module not in found:
             found.append(module)
 
     tables = [m for m in s.model.modules() if isinstance(m, nn.Embedding)]
+    row = int(s.mask.sum(1).argmax())
+    text = {name: tensor[row : row + 1] for name, tensor in s.batch.items()}
     with module_hooks(tables, see):
-        reference_run(s.model, s.batch)
+        reference_run(s.model, text)
     looked_up = called if tokens is None else {*called, tokens}
     read = {id(p) for m in looked_up for p in m.parameters()}
     return found, [m for m in tables if not any(id(p) in read for p in m.parameters())]

@@ -34,9 +34,11 @@ FIXED: dict[str, str] = {
     "PYTHONUNBUFFERED": "1",
     "TOKENIZERS_PARALLELISM": "false",
     "CUDA_VISIBLE_DEVICES": "",
+    "OMP_WAIT_POLICY": "passive",
     "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
 }
-"""Autoload is off: a child that needs the device starts it itself, a reference child must not have it."""
+"""Autoload is off: a child that needs the device starts it itself, a reference child must not have it. Threads that
+wait sleep: a stage and its child share the cores, and one that spins takes them from the other."""
 
 SYSTEM_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 """A compiler is found here by Inductor; nothing of the user's."""

@@ -18,6 +18,8 @@ from pipeline.verification.policy import current_policy
 DISTRIBUTIONS = ("torch", "transformers", "safetensors")
 SOURCES = {"simulator": "sim_backend", "patches": "adapters/patches", "gate": "pipeline/verification"}
 """What decides a verdict besides the distributions: the digest of these sources is their version."""
+NO_PART_OF_A_VERDICT = {"gate": ("selftest", "mutants")}
+"""Folders of a source that measure the gate and are not it: a new entry of the corpus leaves every verdict as it is."""
 SUFFIXES = {".py", ".cpp", ".h", ".yaml", ".yml", ".json"}
 
 
@@ -26,7 +28,7 @@ def environment_of(profile: str) -> dict[str, Any]:
     """Versions that decide a verdict on `profile`; the key `digest` covers the others."""
     versions: dict[str, Any] = {name: _version(name) for name in DISTRIBUTIONS}
     versions["profile"] = profile
-    versions |= {name: _source_digest(path) for name, path in SOURCES.items()}
+    versions |= {name: source_digest(path, NO_PART_OF_A_VERDICT.get(name, ())) for name, path in SOURCES.items()}
     versions["policy"] = current_policy().digest
     return {**versions, "digest": hashlib.sha256(canonical(versions)).hexdigest()}
 
@@ -52,7 +54,8 @@ def _version(distribution: str) -> str | None:
         return None
 
 
-def _source_digest(path: str) -> str:
+def source_digest(path: str, without: tuple[str, ...] = ()) -> str:
+    """A short digest of the sources below a package's folder, the folders `without` in it left out; or "absent"."""
     top, _, rest = path.partition("/")
     spec = importlib.util.find_spec(top)
     if spec is None or spec.origin is None:
@@ -60,6 +63,7 @@ def _source_digest(path: str) -> str:
     root = Path(spec.origin).parent / rest
     digest = hashlib.sha256()
     for file in sorted(root.rglob("*")):
-        if file.suffix in SUFFIXES and "__pycache__" not in file.parts:
-            digest.update(f"{file.relative_to(root)}\0".encode() + file.read_bytes())
+        inside = file.relative_to(root)
+        if file.suffix in SUFFIXES and "__pycache__" not in file.parts and inside.parts[0] not in without:
+            digest.update(f"{inside}\0".encode() + file.read_bytes())
     return digest.hexdigest()[:16]

@@ -167,6 +167,11 @@ def _patchable(run: Run) -> bool:
     return any(failure.kind in PATCHABLE for failure in run.failures)
 
 
+def _refused_by_gate(run: Run) -> bool:
+    """True for a model that ran to its end and whose figures the gate refused: nobody has named a cause yet."""
+    return run.stage == StageName.EXECUTE and run.outcome == Outcome.FAILED and not run.failures
+
+
 def _remember(session: Session, run: Run, result: StageResult) -> None:
     """Keep what a stage learned about the checkpoint itself, and its capability report for others of the same graph."""
     checkpoint = session.get_one(Checkpoint, run.checkpoint_id)
@@ -288,7 +293,7 @@ def _after_execute(session: Session, run: Run, ids: Sequence[int]) -> None:
 
 
 def _diagnose(session: Session, run: Run, checkpoint: Checkpoint, ids: Sequence[int]) -> None:
-    if _patchable(run):
+    if _patchable(run) or _refused_by_gate(run):
         later = run.priority - DRAFTING_LATER
         schedule(session, _like(run, StageName.DIAGNOSE, checkpoint, _adapter_of(session, run), priority=later), ids)
 

@@ -9,7 +9,8 @@ compared, with ordinary and with quiet weights.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -27,9 +28,9 @@ from pipeline.verification.equivalence.draws import (
     quiet_weights,
     whole_vocabulary,
 )
-from pipeline.verification.equivalence.recorder import Call, Recorder, largest_score
+from pipeline.verification.equivalence.recorder import Call, Lead, Recorder, largest_score
 from pipeline.verification.equivalence.rows import RowFault, compare_rows
-from pipeline.verification.replay import DocumentRefused, ModelReplay, Precision, looks_up_made_tables
+from pipeline.verification.replay import Constants, DocumentRefused, ModelReplay, Precision, looks_up_made_tables
 
 Document = Mapping[str, Any]
 NATURAL, QUIET, VOCABULARY = "the model's own activations", "quiet weights", "every token of the vocabulary"
@@ -37,12 +38,16 @@ NATURAL, QUIET, VOCABULARY = "the model's own activations", "quiet weights", "ev
 
 @dataclass(frozen=True)
 class Subject:
-    """The stock model as data: its tensors by name, which of them are parameters, its tokens; and the hidden seed."""
+    """The stock model as data: its tensors by name, which of them are parameters, its tokens; and the hidden seed.
+
+    `constants` are those that documents of this model have been found to need, kept between comparisons.
+    """
 
     tensors: Mapping[str, Tensor]
     parameters: frozenset[str]
     tokens: Tokens
     seed: int
+    constants: Constants = field(default_factory=Constants, compare=False)
 
 
 class Fault(NamedTuple):
@@ -115,8 +120,20 @@ class _Comparison:
         self._real = self._inputs["attention_mask"].bool()
         self._real_in_stream = F.pad(self._real, padding_of(stock))
         self._border: Border | None = None
-        self._stock = Recorder(stock, subject.tensors)
-        self._patched = Recorder(patched, subject.tensors, self._lead)
+        self._stock = self._recorder(stock)
+        self._patched = self._recorder(patched, self._lead)
+
+    def _recorder(self, document: Document, lead: Lead | None = None) -> Recorder:
+        return Recorder(document, self._subject.tensors, lead, self._subject.constants)
+
+    @cached_property
+    def _quiet(self) -> tuple[dict[str, Tensor], Constants]:
+        """Quiet tensors, and the constants made of them."""
+        return quiet_weights(self._subject.tensors, self._subject.parameters), Constants()
+
+    def _quiet_recorder(self, document: Document, lead: Lead | None = None) -> Recorder:
+        tensors, constants = self._quiet
+        return Recorder(document, tensors, lead, constants)
 
     def _lead(self, number: int, natural: Tensor) -> Tensor:
         calls = self._stock.calls
@@ -171,7 +188,7 @@ class _Comparison:
 
     def _moved_output(self) -> Tensor:
         """The stock output when rounding moves every stream that goes into a block."""
-        recorder = Recorder(self._documents[0], self._subject.tensors, lambda n, x: nudged(x, self._subject.seed + n))
+        recorder = self._recorder(self._documents[0], lambda n, x: nudged(x, self._subject.seed + n))
         return recorder.run(self._inputs)
 
     def drawn(self) -> Found:
@@ -198,10 +215,9 @@ class _Comparison:
         for kind in KINDS:
             stream = within_scores(one, draw_stream(kind, tuple(one.natural.shape), scale, seed))
             yield f"drawn activations ({kind})", one, other, stream
-        quiet = quiet_weights(self._subject.tensors, self._subject.parameters)
         stream = draw_stream("rows", tuple(one.natural.shape), 1.0, seed)
         pair = [
-            call._replace(parameters=tuple(parameters_of(Recorder(document, quiet), number)))
+            call._replace(parameters=tuple(parameters_of(self._quiet_recorder(document), number)))
             for call, document in zip((one, other), self._documents, strict=True)
         ]
         yield f"drawn activations (rows), {QUIET}", pair[0], pair[1], stream
@@ -242,7 +258,8 @@ class _Comparison:
 
     def _whole_runs(self) -> Callable[[Mapping[str, Tensor]], Found]:
         """Compares whole outputs; each document's constants are computed once for all inputs."""
-        runs = [ModelReplay(document, self._subject.tensors, Precision.FP64) for document in self._documents]
+        tensors, constants = self._subject.tensors, self._subject.constants
+        runs = [ModelReplay(d, tensors, Precision.FP64, constants=constants) for d in self._documents]
 
         def compare(inputs: Mapping[str, Tensor]) -> Found:
             one, other = (run.run(inputs) for run in runs)
@@ -253,9 +270,8 @@ class _Comparison:
 
     def whole_with_quiet_weights(self) -> Found:
         """Both whole models with quiet weights: what an epsilon decides is seen without a border."""
-        tensors = quiet_weights(self._subject.tensors, self._subject.parameters)
-        expected, output = (Recorder(document, tensors).run(self._inputs) for document in self._documents)
-        nudge = Recorder(self._documents[0], tensors, lambda n, x: nudged(x, n)).run(self._inputs)
+        expected, output = (self._quiet_recorder(document).run(self._inputs) for document in self._documents)
+        nudge = self._quiet_recorder(self._documents[0], lambda n, x: nudged(x, n)).run(self._inputs)
         return self._rows("output", QUIET, expected, output, nudge)._replace(paired=False)
 
     def _rows(self, place: str, drawn: str, stock: Tensor, patched: Tensor, moved: Tensor | None) -> Found:

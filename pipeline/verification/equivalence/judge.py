@@ -18,7 +18,7 @@ from pipeline.verification.equivalence.draws import Tokens
 from pipeline.verification.equivalence.elementwise import Claim, claims_of
 from pipeline.verification.measurements import Equivalence, EquivalenceResult
 from pipeline.verification.parts import is_causal, pad_id, plain_ids, vocabulary_of
-from pipeline.verification.replay import DocumentRefused
+from pipeline.verification.replay import Constants, DocumentRefused
 
 CAST = "P56"
 WHOLE = "the whole set"
@@ -35,13 +35,16 @@ Raises CandidateRefused or DocumentRefused where a part of a set cannot stand al
 """
 
 
-def subject_of(model: Any, seed: int) -> Subject:
-    """The stock `model` (fp32, on the CPU) as blocks are compared with it; `seed` is hidden."""
+def subject_of(model: Any, seed: int, constants: Constants | None = None) -> Subject:
+    """The stock `model` (fp32, on the CPU) as blocks are compared with it; `seed` is hidden.
+
+    `constants` may hold those of the same model's documents, made before.
+    """
     types = getattr(model.config, "type_vocab_size", 1) or 1
     size = vocabulary_of(model)
     tokens = Tokens(plain_ids(model.config, size), pad_id(model.config), types, is_causal(model), size)
     parameters = frozenset(name for name, _ in model.named_parameters(remove_duplicate=False))
-    return Subject(stock_tensors(model), parameters, tokens, seed)
+    return Subject(stock_tensors(model), parameters, tokens, seed, constants or Constants())
 
 
 def reach_of(config: Any) -> int | None:

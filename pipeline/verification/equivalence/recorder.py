@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pipeline.verification.parts import MASKED_BELOW
-from pipeline.verification.replay import ModelReplay, Precision
+from pipeline.verification.replay import Constants, ModelReplay, Precision
 from pipeline.verification.replay.interpreter import Interpreter
 
 Lead = Callable[[int, Tensor], Tensor]
@@ -38,11 +38,18 @@ class _Reached(Exception):
 class Recorder(ModelReplay):
     """One run of a document in fp64 on the CPU, block call by block call. `lead` changes the streams that go in.
 
-    A call's parameters are kept for the first call of each graph only.
+    A call's parameters are kept for the first call of each graph only. `constants` may be shared between recorders of
+    the same tensors.
     """
 
-    def __init__(self, document: Mapping[str, Any], tensors: Mapping[str, Tensor], lead: Lead | None = None) -> None:
-        super().__init__(document, tensors, Precision.FP64)
+    def __init__(
+        self,
+        document: Mapping[str, Any],
+        tensors: Mapping[str, Tensor],
+        lead: Lead | None = None,
+        constants: Constants | None = None,
+    ) -> None:
+        super().__init__(document, tensors, Precision.FP64, constants=constants)
         self.calls: list[Call] = []
         self._lead = lead
         self._stop = False

@@ -4,6 +4,7 @@ check_code(source)                  lint of drafted code
 check_case(document, ...)           it is for the case that was asked for
 validate_model(document, stock)     raises DocumentRefused unless every rule holds
 examine(document, stock)            the same, and what it is made of, for evidence
+Examiner(stock).examine(document)   the same for many documents of one model
 same_structure(documents)           one structure over all cases
 reachable(document)                 stock tensors that the output rests on
 strange_uses_of_tokens(stock, patched)                   what token ids become that stock does not make of them
@@ -20,12 +21,13 @@ from pipeline.verification.replay.model import Blocks, Constants, ModelReplay
 from pipeline.verification.replay.precision import Precision
 from pipeline.verification.replay.structure import left_out, reachable, same_structure
 from pipeline.verification.replay.tokens import looks_up_made_tables, strange_uses_of_tokens
-from pipeline.verification.replay.validate import Facts, check_case, document_digest, examine, validate_model
+from pipeline.verification.replay.validate import Examiner, Facts, check_case, document_digest, examine, validate_model
 
 __all__ = [
     "Blocks",
     "Constants",
     "DocumentRefused",
+    "Examiner",
     "Facts",
     "ModelReplay",
     "Precision",

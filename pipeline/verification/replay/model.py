@@ -46,6 +46,10 @@ class Constants:
             self._made[key] = recompute(document, tensors, precision, device)
         return self._made[key]
 
+    def clear(self) -> None:
+        """Lets the memory go; what is asked for again is made again."""
+        self._made.clear()
+
 
 class ModelReplay:
     """One validated document with the stock model's tensors. Everything runs under no_grad.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -66,17 +67,43 @@ def validate_model(document: Any, stock: Mapping[str, Tensor], *, placed: bool =
 
 def examine(document: Any, stock: Mapping[str, Tensor], *, placed: bool = True) -> Facts:
     """As `validate_model`, and says what the document is made of."""
-    check_frame(document)
-    with FakeTensorMode(), torch.no_grad():
-        constants = _run_constants(document, stock)
-        graphs = [_run_graph(n, g, DEVICE if placed else HOST) for n, g in enumerate(document["graphs"])]
-        skeleton = _run_skeleton(document, constants, graphs, placed)
-    _check_output(document, skeleton)
-    if placed:
-        _check_host(document, skeleton)
-        _check_dtype(document)
-        _check_width(document, skeleton)
-    return _facts(document, skeleton)
+    return Examiner(stock).examine(document, placed=placed)
+
+
+class Examiner:
+    """Examines documents of one model. What several have in common, by its text, is run on fake tensors once."""
+
+    def __init__(self, stock: Mapping[str, Tensor]) -> None:
+        self._stock = stock
+        self._mode = FakeTensorMode()
+        self._constants: dict[str, list[Value]] = {}
+        self._graphs: dict[tuple[str, str], _Graph] = {}
+
+    def examine(self, document: Any, *, placed: bool = True) -> Facts:
+        """As the function of that name."""
+        check_frame(document)
+        with self._mode, torch.no_grad():
+            constants = self._constants_of(document)
+            graphs = [self._graph(n, g, DEVICE if placed else HOST) for n, g in enumerate(document["graphs"])]
+            skeleton = _run_skeleton(document, constants, graphs, placed)
+        _check_output(document, skeleton)
+        if placed:
+            _check_host(document, skeleton)
+            _check_dtype(document)
+            _check_width(document, skeleton)
+        return _facts(document, skeleton)
+
+    def _constants_of(self, document: dict[str, Any]) -> list[Value]:
+        text = json.dumps(document["constants"], sort_keys=True)
+        if text not in self._constants:
+            self._constants[text] = _run_constants(document, self._stock)
+        return self._constants[text]
+
+    def _graph(self, number: int, graph: dict[str, Any], place: str) -> _Graph:
+        key = (json.dumps(graph, sort_keys=True), place)
+        if key not in self._graphs:
+            self._graphs[key] = _run_graph(number, graph, place)
+        return self._graphs[key]
 
 
 def _run_constants(document: dict[str, Any], stock: Mapping[str, Tensor]) -> list[Value]:

@@ -28,6 +28,7 @@ WORKERS = 2
 BATCH_LIMIT_S = 1500.0
 QUICK_MUTANTS, FULL_MUTANTS = 100, 400
 MUTANTS_PER_BATCH = 25
+OWN_SOURCES = ("pipeline/verification", "agents/capture", "agents/sandbox")
 REFUSE, ACCEPT = "refuse", "accept"
 MUTANTS = "mutants"
 BEHIND = "behind the source rules"
@@ -188,12 +189,13 @@ def _run_child(batch: Batch, folder: Path) -> list[dict[str, Any]] | str:
 
 
 def verifier_digest() -> str:
-    """What decides the outcomes: the sources of verifier, capture, sandbox and patches."""
-    from pipeline.work.environment import environment_of
+    """What decides the outcomes: the sources of verifier, self-test, capture, sandbox and patches."""
+    from pipeline.work.environment import environment_of, source_digest
 
     known = environment_of("none")
-    names = ("torch", "transformers", "patches", "gate", "policy")
-    return hashlib.sha256(canonical({name: known[name] for name in names})).hexdigest()
+    decides = {name: known[name] for name in ("torch", "transformers", "patches", "policy")}
+    decides |= {path: source_digest(path) for path in OWN_SOURCES}
+    return hashlib.sha256(canonical(decides)).hexdigest()
 
 
 def report_of(done: Sequence[Outcome], full: bool, began: datetime) -> dict[str, Any]:

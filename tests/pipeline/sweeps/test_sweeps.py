@@ -344,3 +344,12 @@ def test_what_a_child_names_outside_its_folder_is_refused(tmp_path: Path, settin
 
     with pytest.raises(FactoryError, match="outside its folder"):
         _store_artefact({"path": "../../etc/passwd"}, tmp_path)
+
+
+def test_a_model_that_the_gate_refused_without_naming_a_cause_is_diagnosed(
+    database: str, settings: Settings, sweep_of: Start, drain: Drain
+) -> None:
+    sweep_of("a/stock-below-limit", "a/stock-two")
+    drain()
+    diagnosed = [line for line in calls(settings) if line.startswith("diagnose")]
+    assert diagnosed == ["diagnose a/stock-below-limit"]

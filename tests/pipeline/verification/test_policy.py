@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import io
+import re
 import tokenize
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ import pipeline
 from pipeline.verification.policy import Policy, PolicyRefused, current_policy, policy_from_dict
 from pipeline.verification.requirements import REQUIREMENTS, required
 from pipeline.verification.verdict import Tier
-from pipeline.work.environment import environment_of
+from pipeline.work.environment import NO_PART_OF_A_VERDICT, environment_of, source_digest
 
 ROOT = Path(pipeline.__file__).parent.parent
 PACKAGES = ("pipeline", "agents", "adapters", "api", "benchmarks")
@@ -158,3 +159,29 @@ def test_editing_the_policy_changes_its_digest_and_every_environment(
     environment_of.cache_clear()
     assert after["policy"] == edited.digest
     assert after["digest"] != before["digest"]
+
+
+def test_an_entry_of_the_corpus_makes_no_verdict_stale_and_a_module_of_the_gate_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "made_up_package"
+    for name in ("__init__.py", "gate/judge.py", "gate/selftest/corpus/entry.py"):
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = source_digest("made_up_package/gate", NO_PART_OF_A_VERDICT["gate"])
+    (package / "gate/selftest/corpus/entry.py").write_text("NEW = 1")
+    assert source_digest("made_up_package/gate", NO_PART_OF_A_VERDICT["gate"]) == before
+    (package / "gate/judge.py").write_text("NEW = 1")
+    assert source_digest("made_up_package/gate", NO_PART_OF_A_VERDICT["gate"]) != before
+
+
+def test_what_is_left_out_of_the_environment_is_imported_by_no_module_that_judges() -> None:
+    left_out = NO_PART_OF_A_VERDICT["gate"]
+    wrong = re.compile(rf"pipeline\.verification\.({'|'.join(left_out)})\b")
+    folders = (ROOT / "pipeline/verification", ROOT / "pipeline/execution")
+    judging = [
+        path for folder in folders for path in folder.rglob("*.py") if path.relative_to(folder).parts[0] not in left_out
+    ]
+    assert len(judging) > 40
+    assert [str(path) for path in judging if wrong.search(path.read_text())] == []

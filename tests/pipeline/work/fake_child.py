@@ -1,8 +1,8 @@
 """A stage's child without a model: answers by the model's name, in milliseconds. Run as `fake_child.py STAGE SPEC OUT`.
 
 `crash` in the name ends it by a signal at capture, `hang` makes it sleep there, `pause-STAGE` for a while in that
-stage, `stock` passes without a patch, anything else fails until it gets an adapter or a candidate. Every call leaves a
-line in `<data dir>/calls.log`.
+stage, `stock` passes without a patch, `below-limit` runs and is refused by the gate, anything else fails until it gets
+an adapter or a candidate. Every call leaves a line in `<data dir>/calls.log`.
 """
 
 from __future__ import annotations
@@ -82,6 +82,8 @@ def capture(spec: dict) -> dict:
 
 def execute(spec: dict) -> dict:
     real = "real" in spec["model"]
+    if "below-limit" in spec["model"]:
+        return {"outcome": "failed", "reason": "lowest token cosine 0.4 is below 0.99", "weights": "synthetic"}
     (Path(spec["workdir"]) / "numbers.json").write_text("{}")
     return {
         "outcome": "passed",
