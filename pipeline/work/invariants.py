@@ -1,4 +1,4 @@
-"""What must hold in the database whatever happened to processes, brokers and connections: six invariants as queries.
+"""What must hold in the database whatever happened to processes, brokers and connections: seven invariants as queries.
 
 `violations` gives, for each, sentences that name the rows; none is the only good answer. `db check` prints them, and
 the fault tests ask for them after every fault. With `at_rest`, everything that was begun must also have ended.
@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session, aliased
 from pipeline.database.models import Artefact, EventStream, OutboxEvent
 from pipeline.database.unit_of_work import database_now
 from pipeline.releases.models import Adapter
+from pipeline.releases.service import manifest_digest
 from pipeline.review.models import (
     BudgetEntry,
     CandidateRow,
@@ -153,6 +154,14 @@ def _unstored(session: Session, digests: set[str]) -> Iterable[str]:
         yield f"named as evidence and not stored, artefacts: {', '.join(missing[:NAMED])}"
 
 
+def adapters_are_what_was_released(session: Session) -> Iterable[str]:
+    """The manifest of every adapter, withdrawn ones too, still has the digest under which it was released."""
+    rows = session.execute(select(Adapter.id, Adapter.digest, Adapter.manifest).order_by(Adapter.id))
+    changed = [str(number) for number, digest, manifest in rows if manifest_digest(manifest) != digest]
+    if changed:
+        yield f"changed after their release, adapters: {', '.join(changed[:NAMED])}"
+
+
 def costs_are_charged(session: Session) -> Iterable[str]:
     """What drafting a run cost is never more than what the ledger charges for it; nothing is charged below zero."""
     charged = select(func.sum(func.coalesce(BudgetEntry.settled_usd, BudgetEntry.reserved_usd)))
@@ -186,6 +195,7 @@ INVARIANTS: dict[str, Check] = {
         no_effect_twice,
         every_run_ends,
         no_pass_without_evidence,
+        adapters_are_what_was_released,
         costs_are_charged,
         the_dashboard_says_what_is_wrong,
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session
 
 from pipeline.database.accounts import NotAllowed, ensure_principal, local_reviewer
@@ -162,6 +162,15 @@ def test_the_database_refuses_a_review_by_an_agent(waiting: int) -> None:
     for claimed_kind in ("agent", "human"):
         with pytest.raises(IntegrityError), unit_of_work() as session:
             session.add(review_by(session, waiting, bot_id, claimed_kind))
+
+
+@pytest.mark.parametrize("statement", ["UPDATE reviews SET reason = 'other'", "DELETE FROM reviews"])
+def test_the_database_refuses_to_change_the_history(waiting: int, statement: str) -> None:
+    act(lambda s, who: service.reject(s, waiting, who, reason="the mask is wrong"))
+    with pytest.raises(DBAPIError, match="append-only"), unit_of_work() as session:
+        session.execute(text(statement))
+    with reading() as session:
+        assert [row.reason for row in session.query(ReviewRow)] == ["the mask is wrong"]
 
 
 def review_by(session: Session, candidate_id: int, principal_id: int, kind: str) -> ReviewRow:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, update
+from sqlalchemy import delete, text, update
 from sqlalchemy.orm import Session
 
 from pipeline.database.accounts import local_reviewer
@@ -65,6 +65,18 @@ def release_again(session: Session) -> None:
     session.flush()
 
 
+def change_history(session: Session) -> None:
+    """What only the owner of the database can do: the triggers are taken away first."""
+    sqlite = session.get_bind().dialect.name == "sqlite"
+    session.execute(text("DROP TRIGGER reviews_no_update" if sqlite else "DROP TRIGGER reviews_append_only ON reviews"))
+    session.execute(update(ReviewRow).values(decision="reject"))
+
+
+def change_manifest(session: Session) -> None:
+    adapter = session.query(Adapter).filter(Adapter.candidate_id.is_not(None)).one()
+    adapter.manifest = {**adapter.manifest, "patches": []}
+
+
 NUMBERS = Artefact.kind == "evidence"
 BREAKS: dict[str, tuple[str, Callable[[Session], object]]] = {
     "a forgotten model": ("no_model_is_lost", lambda s: s.execute(delete(SweepRun))),
@@ -75,7 +87,8 @@ BREAKS: dict[str, tuple[str, Callable[[Session], object]]] = {
     "a run that waits": ("every_run_ends", lambda s: s.execute(update(Run).values(state="queued", outcome=None))),
     "no outcome": ("every_run_ends", lambda s: s.execute(update(Run).values(outcome=None))),
     "no evidence": ("no_pass_without_evidence", lambda s: s.execute(update(EvidenceRow).values(complete=False))),
-    "no approval": ("no_pass_without_evidence", lambda s: s.execute(update(ReviewRow).values(decision="reject"))),
+    "no approval": ("no_pass_without_evidence", change_history),
+    "another manifest": ("adapters_are_what_was_released", change_manifest),
     "no measurement": ("no_pass_without_evidence", lambda s: s.execute(update(Run).values(measurements={}))),
     "no artefact": (
         "no_pass_without_evidence",
