@@ -14,7 +14,7 @@ None of them counts against a model: only `CandidateRefused` speaks about a patc
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class AgentError(Exception):
@@ -49,9 +49,13 @@ class DraftingOff(AgentError):
 
 
 class EndpointProblem(AgentError):
-    """The endpoint is unreachable, refuses, or does not answer in the OpenAI format."""
+    """The endpoint is unreachable, refuses, or does not answer in the OpenAI format.
+
+    `charge` is what the failed tries cost (`agents.drafters.llm.messages.Charge`); None where nothing was reserved.
+    """
 
     code, status = "endpoint_problem", 503
+    charge: Any = None
 
 
 class BudgetExhausted(AgentError):

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from agents.drafters.llm.messages import Answer, ToolCall, read_calls, reply_to
+from agents.drafters.llm.messages import Answer, Charge, ToolCall, read_calls, reply_to
 from agents.drafters.llm.settings import Limits
 from agents.drafters.llm.text import MAX_STORED, cut, render
 from agents.drafters.llm.tools import ENTRY, Result, Workbench, require_submissions
-from agents.errors import AgentError, CandidateRefused, LimitReached, MalformedAnswer
+from agents.errors import AgentError, CandidateRefused, EndpointProblem, LimitReached, MalformedAnswer
 from agents.types import TrajectoryStore
 
 
@@ -35,12 +35,12 @@ class Spent:
     charged_usd: float = 0.0
     cost_usd: float | None = 0.0
 
-    def add(self, answer: Answer) -> None:
-        """Count one answer."""
+    def add(self, charge: Charge) -> None:
+        """Count one turn, answered or not, with all its tries."""
         self.turns += 1
-        self.tokens += answer.charge.charged_tokens
-        self.charged_usd += answer.charge.charged_usd
-        cost = answer.charge.cost_usd
+        self.tokens += charge.charged_tokens
+        self.charged_usd += charge.charged_usd
+        cost = charge.cost_usd
         self.cost_usd = None if self.cost_usd is None or cost is None else self.cost_usd + cost
 
 
@@ -80,13 +80,21 @@ class Agent:
     def _loop(self, schemas: list[dict[str, Any]]) -> Result:
         while True:
             seconds = self._check_limits()
-            answer = self.model.ask(self.messages, schemas, seconds)
-            self.spent.add(answer)
+            answer = self._ask(schemas, seconds)
+            self.spent.add(answer.charge)
             self.messages.append(answer.message)
             self._save("answer", tokens=answer.usage.total, cost_usd=answer.charge.cost_usd)
             result = self._act(answer)
             if result is not None and result.end is not None:
                 return result
+
+    def _ask(self, schemas: list[dict[str, Any]], seconds: float) -> Answer:
+        try:
+            return self.model.ask(self.messages, schemas, seconds)
+        except EndpointProblem as error:
+            if error.charge is not None:
+                self.spent.add(error.charge)
+            raise
 
     def _check_limits(self) -> float:
         seconds = self.limits.seconds - (self.clock() - self._started)

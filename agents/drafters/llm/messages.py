@@ -49,6 +49,12 @@ class Charge:
     charged_usd: float
     charged_tokens: int
 
+    def plus(self, other: Charge) -> Charge:
+        """Both together; the cost is unknown if either is."""
+        unknown = self.cost_usd is None or other.cost_usd is None
+        cost = None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0)
+        return Charge(cost, self.charged_usd + other.charged_usd, self.charged_tokens + other.charged_tokens)
+
 
 @dataclass(frozen=True)
 class Answer:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agents.drafters.llm.budget import BudgetLedger
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 BYTES_PER_TOKEN = 2
 """Prompt tokens are reserved as bytes / 2: code and JSON have more bytes per token, so this errs upwards."""
+
+NOTHING = Charge(0.0, 0.0, 0)
 
 
 class ChatModel:
@@ -39,12 +42,17 @@ class ChatModel:
         self._client.close()
 
     def ask(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]], seconds: float) -> Answer:
-        """One answer within `seconds`. Raises EndpointProblem after the last try, BudgetExhausted before any."""
-        deadline = self._clock() + min(seconds, self.settings.limits.call_seconds)
+        """One answer within `seconds`. Raises EndpointProblem after the last try, BudgetExhausted before any.
+
+        The answer's charge, or that of the EndpointProblem, holds the tries that failed as well.
+        """
+        deadline, lost = self._clock() + min(seconds, self.settings.limits.call_seconds), NOTHING
         for attempt in range(self.settings.retries + 1):
             try:
-                return self._try(messages, tools, deadline)
-            except EndpointProblem:
+                answer = self._try(messages, tools, deadline)
+                return replace(answer, charge=lost.plus(answer.charge))
+            except EndpointProblem as error:
+                lost = error.charge = lost.plus(error.charge)
                 if attempt == self.settings.retries or self._clock() >= deadline:
                     raise
         raise AssertionError("unreachable")
@@ -59,11 +67,12 @@ class ChatModel:
         try:
             data = self._post(messages, tools, deadline)
             usage = read_usage(data)
+            return read_answer(data, usage, charge_of(usage, price, reserved, tokens))
+        except EndpointProblem as error:
+            error.charge = charge_of(usage, price, reserved, tokens)
+            raise
         finally:
-            cost = cost_of(usage, price)
-            self.budget.settle(reservation, cost_usd=cost, tokens=usage.total)
-        charged = reserved if cost is None else cost
-        return read_answer(data, usage, Charge(cost, charged, tokens if usage.total is None else usage.total))
+            self.budget.settle(reservation, cost_usd=cost_of(usage, price), tokens=usage.total)
 
     def _post(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]], deadline: float) -> Any:
         import openai
@@ -158,6 +167,12 @@ def cost_of(usage: Usage, price: Price | None) -> float | None:
     if price is None or usage.prompt is None or usage.completion is None:
         return None
     return price.of(usage.prompt, usage.completion)
+
+
+def charge_of(usage: Usage, price: Price | None, reserved: float, tokens: int) -> Charge:
+    """What a call is charged: its cost and tokens as used, or as reserved where they are unknown."""
+    cost = cost_of(usage, price)
+    return Charge(cost, reserved if cost is None else cost, tokens if usage.total is None else usage.total)
 
 
 def read_answer(data: Any, usage: Usage, charge: Charge) -> Answer:

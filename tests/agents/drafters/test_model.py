@@ -196,3 +196,25 @@ def test_what_is_no_chat_completion_is_an_endpoint_problem(data: Any) -> None:
 def test_usage_that_makes_no_sense_is_unknown(usage: Any) -> None:
     assert read_usage({"usage": usage}) == Usage(None, None)
     assert read_usage([usage]) == Usage(None, None)
+
+
+def test_a_try_that_failed_is_charged_to_the_answer_that_came_after_it() -> None:
+    """Otherwise a draft could pay for two failed tries at each of its turns and stay within its own limit."""
+    ledger = MemoryLedger(10.0)
+    with model(fault=Fault.RATE_LIMIT, ledger=ledger, model="dear", price=Price(30.0, 120.0), retries=1) as chat:
+        chat.__class__ = Renamed
+        answer = chat.ask(MESSAGES, TOOLS, 20)
+    assert answer.charge.cost_usd is None
+    assert answer.charge.charged_usd == pytest.approx(ledger.charged_usd)
+    assert len(ledger.entries) == 2
+
+
+def test_an_endpoint_that_never_answers_says_what_its_tries_were_charged() -> None:
+    ledger = MemoryLedger(10.0)
+    with model(fault=Fault.SERVER_ERROR, times=9, ledger=ledger, model="dear", retries=2) as chat:
+        chat.__class__ = Renamed
+        with pytest.raises(EndpointProblem) as caught:
+            chat.ask(MESSAGES, TOOLS, 20)
+    assert len(ledger.entries) == 3
+    assert caught.value.charge.charged_usd == pytest.approx(ledger.charged_usd)
+    assert caught.value.charge.cost_usd is None
