@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,12 @@ FOLDER = Path(__file__).parent
 SAMPLES = 2
 
 
-def run_share(
-    profile: str, form: str, share: int, shares: int, samples: int, cache: Path, names: Sequence[str] = ()
-) -> dict[str, list[Any]]:
-    """Operation -> [(outcome, detail), ...] of one share of the database, or of `names`, in a process of its own.
+def run_share(profile: str, form: str, share: int, shares: int, samples: int, cache: Path) -> dict[str, list[Any]]:
+    """Operation -> [(outcome, detail), ...] of one share of the database, run in a process of its own.
 
     An operation that ends the process has the outcome "crash".
     """
-    command = [sys.executable, str(FOLDER / "opinfo_child.py"), form, *map(str, (share, shares, samples)), *names]
+    command = [sys.executable, str(FOLDER / "opinfo_child.py"), form, *map(str, (share, shares, samples))]
     environment = {
         **os.environ,
         "SPYRE_SIM_PROFILE": profile,
@@ -51,12 +48,6 @@ def expectations(profile: str, form: str) -> dict[str, str]:
     """Operation -> "works", or "works / raises" where the second sample's outcome is another one."""
     data = yaml.safe_load((FOLDER / "expectations" / f"{profile}.yaml").read_text(encoding="utf-8"))
     return {op: outcome for outcome, ops in data[form].items() for op in ops}
-
-
-def unlike(profile: str, other: str, form: str, samples: int) -> list[str]:
-    """Operations of which `profile` expects something else than `other` in the first `samples` samples."""
-    first, second = expectations(profile, form), expectations(other, form)
-    return sorted(op for op in first if _first(first[op], samples) != _first(second.get(op, "not listed"), samples))
 
 
 def _first(expected: str, samples: int) -> str:

@@ -1,8 +1,6 @@
 """Runs a share of PyTorch's OpInfo database on the device, in float16, and prints one JSON line per operation.
 
-    python opinfo_child.py FORM SHARE SHARES SAMPLES [OPERATION ...]
-
-FORM is eager or compiled, the profile is that of SPYRE_SIM_PROFILE; without operations named, it is all of them.
+    python opinfo_child.py FORM SHARE SHARES SAMPLES    (FORM: eager | compiled; the profile by SPYRE_SIM_PROFILE)
 
 The reference is the CPU in fp32 on the very values that are on the device. Outcomes: works, fallback (right, with a
 FallbackWarning), raises (a documented error), wrong, and fault (any other exception: ours to mend). In the profiles
@@ -19,7 +17,7 @@ import signal
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -55,15 +53,11 @@ DOCUMENTED_TEXTS = (  # facts 3.7
 )
 
 
-def chosen(share: int, shares: int, names: Sequence[str] = ()) -> list[Any]:
-    """This share of the operations that take float16 on the CPU, in the order of their names; jiterator is CUDA's.
-
-    `names` are the operations to choose from, all if there are none.
-    """
+def chosen(share: int, shares: int) -> list[Any]:
+    """This share of the operations that take float16 on the CPU, in the order of their names; jiterator is CUDA's."""
     from torch.testing._internal.common_methods_invocations import op_db
 
     taken = [op for op in op_db if torch.float16 in op.dtypes and not op.name.startswith("jiterator")]
-    taken = [op for op in taken if not names or name_of(op) in names]
     return sorted(taken, key=lambda op: (op.name, op.variant_test_name))[share::shares]
 
 
@@ -198,7 +192,7 @@ def main() -> None:
     start()
     if form == "compiled":  # what the first compilation sets up is set up once, before samples run in forks
         torch.compile(torch.exp, dynamic=False)(torch.ones(64, dtype=torch.float16).to("spyre"))
-    for op in chosen(share, shares, sys.argv[5:]):
+    for op in chosen(share, shares):
         torch.manual_seed(0)  # whatever ran before
         print(json.dumps({"started": name_of(op)}), flush=True)
         with warnings.catch_warnings():
