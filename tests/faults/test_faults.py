@@ -26,6 +26,7 @@ from pipeline.work.worker import work_on
 from ..pipeline.conftest import FAKE_CHILD
 from .installation import Installation
 from .proxy import CommitEater
+from .schedules import Runner
 from .work import Work, until
 
 pytestmark = [pytest.mark.postgres, pytest.mark.redis, pytest.mark.timeout(240)]
@@ -132,10 +133,9 @@ def test_a_task_longer_than_its_lease(kind: str, request: pytest.FixtureRequest)
     assert max(calls(made.settings.data_dir).values()) == 1
 
 
-@pytest.mark.parametrize("how", ["forgets", "restarts", "is away"])
+@pytest.mark.parametrize("how", ["forgets", "restarts", "restarts, which ends the workers", "is away"])
 def test_redis(how: str, service: Installation) -> None:
-    service.start("worker")
-    service.start("dispatcher")
+    runner = Runner(service)
     work = Work("a/stock-slow-one", "a/stock-slow-two", "a/stock-three", "a/four")
     until(lambda: work.is_at("capture"))
     if how == "forgets":
@@ -145,7 +145,10 @@ def test_redis(how: str, service: Installation) -> None:
         if how == "is away":
             until(lambda: not any(run.state == "claimed" for run in work.runs()))
         service.redis.start()
-    work.ends_well()
+        if "ends the workers" in how:
+            for worker in runner.workers:
+                worker.kill()
+    work.ends_well(supervise=runner.keep_alive)
 
 
 def test_postgresql_dies_in_the_middle(service: Installation) -> None:

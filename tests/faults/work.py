@@ -49,17 +49,23 @@ class Work:
         with reading() as session:
             return {row["model"]: row["outcome"] for row in sweep_report(session, self.sweep)["models"]}
 
-    def wait(self, seconds: float = END_S) -> None:
-        """Wait for its end."""
+    def wait(self, seconds: float = END_S, supervise: Callable[[], None] | None = None) -> None:
+        """Wait for its end; `supervise` is called all the while."""
+
+        def the_sweep_has_ended() -> bool:
+            if supervise is not None:
+                supervise()
+            return self.has_ended()
+
         try:
-            wait_until(self.has_ended, seconds)
+            wait_until(the_sweep_has_ended, seconds)
         except AssertionError as error:
             left = [(run.stage, run.state, run.sent_at, run.not_before) for run in self.runs() if run.state != "done"]
             raise AssertionError(f"{error}; not done: {left}") from error
 
-    def ends_well(self, *, passed: str = "stock") -> None:
+    def ends_well(self, *, passed: str = "stock", supervise: Callable[[], None] | None = None) -> None:
         """Wait for its end; the invariants hold, and models with `passed` in their name pass."""
-        self.wait()
+        self.wait(supervise=supervise)
         with unit_of_work() as session:
             close_finished(session)
         with reading() as session:
