@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.figures import Figure, main
+from pipeline.verification.policy import current_policy
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 MILLION = 1_000_000
 TOP = 10
 BATCH = 32
-COSINE, CENTRED, SPEARMAN = 0.999, 0.99, 0.995
-"""Limits of the gate (design §8): pooled cosine, mean-centred cosine, Spearman of rankings."""
+LIMITS = current_policy().limits("embedding", "float16")
+"""The gate's own."""
 
 
 class Texts(NamedTuple):
@@ -83,7 +84,10 @@ def cosines(cpu: Any, device: Any) -> Iterator[Figure]:
     import numpy as np
 
     mean = cpu.mean(axis=0)
-    for name, limit, shift in (("cosine", COSINE, 0.0), ("mean-centred cosine", CENTRED, mean)):
+    for name, limit, shift in (
+        ("cosine", LIMITS["pooled_cosine"], 0.0),
+        ("mean-centred cosine", LIMITS["centred_pooled_cosine"], mean),
+    ):
         left, right = cpu - shift, device - shift
         found = (left * right).sum(axis=1) / np.linalg.norm(left, axis=1) / np.linalg.norm(right, axis=1)
         for label, share in (("lowest", 0), ("1st percentile", 1), ("5th percentile", 5), ("median", 50)):
@@ -102,7 +106,9 @@ def rankings(cpu: tuple[Any, Any], device: tuple[Any, Any]) -> Iterator[Figure]:
     shared = [len(set(a) & set(b)) / TOP for a, b in zip(first, then, strict=True)]
     for label, value in (("lowest query", min(spearman)), ("mean", float(np.mean(spearman)))):
         below = round((1 - value) * MILLION, 2)
-        yield Figure(f"minilm search, Spearman, {label}: below 1 by", below, "ppm", round((1 - SPEARMAN) * MILLION))
+        yield Figure(
+            f"minilm search, Spearman, {label}: below 1 by", below, "ppm", round((1 - LIMITS["spearman"]) * MILLION)
+        )
     same = float((first[:, 0] == then[:, 0]).mean())
     yield Figure("minilm search, same first hit", same, "", 1.0, at_least=True)
     yield Figure("minilm search, shared among ten", round(float(np.mean(shared)), 4), "", 0.95, at_least=True)
