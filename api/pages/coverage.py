@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from sqlalchemy.orm import Session
 
 from api import repository
 from api.pages.charts import coverage_bar
@@ -37,8 +37,9 @@ def show_coverage(request: Request, _caller: Reader, by: GroupBy = "family") -> 
     profile = get_settings().profile
     with reading() as session:
         figures = coverage(session, profile, by)
+        known = {profile: figures} if by == "family" else {}
         profiles = repository.profiles_with_verdicts(session)
-        heat = heat_map(session, profiles)
+        heat = heat_map({p: known.get(p) or coverage(session, p, "family") for p in profiles})
     groups = [{**group, "bar": coverage_bar(group)} for group in figures["groups"]]
     return render(
         request,
@@ -53,9 +54,9 @@ def show_coverage(request: Request, _caller: Reader, by: GroupBy = "family") -> 
     )
 
 
-def heat_map(session: Session, profiles: list[str]) -> list[tuple[str, list[Cell]]]:
+def heat_map(by_profile: Mapping[str, dict[str, Any]]) -> list[tuple[str, list[Cell]]]:
     """A row per family, most downloaded first on the first profile that has it, with a cell per profile."""
-    columns = [{g["name"]: g for g in coverage(session, profile, "family")["groups"]} for profile in profiles]
+    columns = [{g["name"]: g for g in figures["groups"]} for figures in by_profile.values()]
     families = list(dict.fromkeys(name for column in columns for name in column))
     shown = [name for name in families if name != "not inspected"][:SHOWN_GROUPS]
     return [(family, [_cell(column.get(family)) for column in columns]) for family in shown]

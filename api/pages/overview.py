@@ -67,7 +67,7 @@ def _needs_you(session: Session) -> dict[str, Any]:
 
 
 def _newest_sweep(session: Session) -> dict[str, Any] | None:
-    sweeps = [sweep for sweep in list_sweeps(session) if sweep.request_id is None]
+    sweeps = list_sweeps(session, limit=1)
     if not sweeps:
         return None
     sweep = sweeps[0]

@@ -8,8 +8,9 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from api.pages.rendering import render
-from api.profiles import find_profile, summary
+from api.profiles import details
 from api.security.identity import Reader
+from pipeline.profiles import find_profile
 from sim_backend.profiles import DEFAULT, diff, list_profiles, load_profile
 from sim_backend.profiles.parameters import parameters_of
 
@@ -20,7 +21,7 @@ Name = Annotated[str, Query(max_length=60)]
 @router.get("/profiles")
 def show_profiles(request: Request, _caller: Reader) -> Response:
     """Every profile, oldest first."""
-    rows = [summary(load_profile(name)) for name in list_profiles()]
+    rows = [details(load_profile(name)) for name in list_profiles()]
     return render(request, "profiles.html", rows=rows, names=list_profiles(), default=DEFAULT)
 
 
@@ -37,4 +38,4 @@ def show_profile(request: Request, _caller: Reader, name: str) -> Response:
     """One profile: its defects and every parameter that rests on judgement, with its reason."""
     profile = find_profile(name)
     parameters = parameters_of(profile)
-    return render(request, "profile.html", p=summary(profile), device=profile, parameters=parameters)
+    return render(request, "profile.html", p=details(profile), device=profile, parameters=parameters)

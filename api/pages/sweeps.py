@@ -26,8 +26,7 @@ SHOWN_MODELS = 500
 def show_sweeps(request: Request, _caller: Reader) -> Response:
     """The newest sweeps; those of requests are on the requests' pages."""
     with reading() as session:
-        sweeps = [sweep for sweep in list_sweeps(session) if sweep.request_id is None]
-        rows = [(sweep, repository.sweep_progress(session, sweep.id)) for sweep in sweeps]
+        rows = [(sweep, repository.sweep_progress(session, sweep.id)) for sweep in list_sweeps(session)]
     return render(request, "sweeps.html", rows=rows)
 
 
@@ -36,7 +35,7 @@ def show_comparison(request: Request, _caller: Reader, first: Chosen, second: Ch
     """What fails newly, what still fails, what was mended between two sweeps."""
     with reading() as session:
         found = compare_sweeps(session, first, second)
-        numbers = [sweep.id for sweep in list_sweeps(session) if sweep.request_id is None]
+        numbers = [sweep.id for sweep in list_sweeps(session)]
     rows = sorted(found["models"], key=lambda row: CHANGES.index(row["change"]))
     left_off = max(len(rows) - SHOWN_MODELS, 0)
     return render(request, "comparison.html", found=found, rows=rows[:SHOWN_MODELS], left_off=left_off, numbers=numbers)

@@ -7,11 +7,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from api.profiles import find_profile, summary
+from api.profiles import details
 from api.rest import PREFIX
 from api.rest.schemas import ProfileQuery, Strict
 from api.security.identity import Reader
 from pipeline.database.unit_of_work import reading
+from pipeline.profiles import find_profile
 from pipeline.ranking.service import ranking
 from pipeline.settings import get_settings
 from sim_backend.profiles import DEFAULT, diff, list_profiles, load_profile
@@ -115,7 +116,7 @@ def get_ops(_caller: Reader, query: Annotated[ProfileQuery, Query()]) -> dict[st
 @router.get("/profiles", response_model=Profiles)
 def get_profiles(_caller: Reader) -> dict[str, Any]:
     """The device profiles that ship."""
-    return {"default": DEFAULT, "profiles": [summary(load_profile(name)) for name in list_profiles()]}
+    return {"default": DEFAULT, "profiles": [details(load_profile(name)) for name in list_profiles()]}
 
 
 @router.get("/profiles/compare", response_model=ProfileDiff)

@@ -43,7 +43,6 @@ def get_sweeps(_caller: Reader) -> dict[str, Any]:
                     "finished_at": sweep.finished_at,
                 }
                 for sweep in list_sweeps(session)
-                if sweep.request_id is None
             ]
         }
 

@@ -26,10 +26,11 @@ def register(app: typer.Typer) -> None:
 
 def list_all(as_json: Json = False) -> None:
     """List the profiles, oldest first."""
+    from pipeline.profiles import summary
     from sim_backend.profiles import ALIASES, DEFAULT, list_profiles
 
     aliases = {name: alias for alias, name in ALIASES.items()}
-    rows = [_summary(_load(name)) for name in list_profiles()]
+    rows = [summary(_load(name)) for name in list_profiles()]
     rows = [{**row, "default": row["name"] == DEFAULT, "alias": aliases.get(row["name"])} for row in rows]
     if as_json:
         print_json({"profiles": rows})
@@ -42,14 +43,13 @@ def list_all(as_json: Json = False) -> None:
 
 def show(name: Annotated[str, typer.Argument(help="Name or alias of a profile.")], as_json: Json = False) -> None:
     """Print one profile: its op table, formats, limits and defects, and every parameter with its reason."""
+    from pipeline.profiles import summary
     from sim_backend.profiles.parameters import parameters_of
 
     profile = _load(name)
     parameters = parameters_of(profile)
     if as_json:
-        print_json(
-            {**_summary(profile), "simulator": profile.simulator, **_resolved(profile), "parameters": parameters}
-        )
+        print_json({**summary(profile), "simulator": profile.simulator, **_resolved(profile), "parameters": parameters})
         return
     typer.echo(f"{profile.name}, {profile.content['description']}, digest {profile.digest}")
     letters = Counter(text for text in profile.to_dict()["ops"].values())
@@ -80,24 +80,10 @@ def diff(
 
 def _load(name: str) -> Profile:
     """The profile of that name, or one sentence and exit code 1."""
-    from pipeline.errors import NotFound
-    from sim_backend.profiles import ALIASES, list_profiles, load_profile
+    from pipeline.profiles import find_profile
 
-    known = [*list_profiles(), *ALIASES]
     with one_sentence():
-        if name not in known:
-            raise NotFound(f"Profile {name!r} does not exist: choose one of {', '.join(known)}.")
-        return load_profile(name)
-
-
-def _summary(profile: Profile) -> dict[str, Any]:
-    content = profile.content
-    return {
-        "name": profile.name,
-        "description": content["description"],
-        "cut_date": str(content["cut_date"]),
-        "digest": profile.digest,
-    }
+        return find_profile(name)
 
 
 def _resolved(profile: Profile) -> dict[str, Any]:

@@ -63,8 +63,9 @@ def unfinished_sweeps(session: Session) -> list[Sweep]:
 
 
 def list_sweeps(session: Session, limit: int = 50) -> list[Sweep]:
-    """The newest sweeps."""
-    return list(session.scalars(select(Sweep).order_by(Sweep.id.desc()).limit(limit)))
+    """The newest sweeps, those of requests left out: a request is followed by its own id."""
+    query = select(Sweep).where(Sweep.request_id.is_(None))
+    return list(session.scalars(query.order_by(Sweep.id.desc()).limit(limit)))
 
 
 def sweeps_of_run(session: Session, run_id: int) -> list[int]:
