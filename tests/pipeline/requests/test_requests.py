@@ -31,6 +31,7 @@ from pipeline.review.service import approve, reject, seen_digest
 from pipeline.settings import get_settings
 from pipeline.sweeps.catalogue import store_snapshot
 from pipeline.sweeps.errors import UnknownModel
+from pipeline.sweeps.repository import list_sweeps
 from pipeline.sweeps.service import close_finished
 from pipeline.work import repository
 from pipeline.work.models import Lane, Run
@@ -220,3 +221,11 @@ def test_a_finished_request_says_so(database: str, entry: Callable, drain: Calla
 def test_an_unknown_request_is_one_sentence(session: Session) -> None:
     with pytest.raises(UnknownRequest):
         request_status(session, "nope")
+
+
+def test_a_request_s_sweep_does_not_push_others_out_of_the_list(database: str, sweep_of: Callable[..., int]) -> None:
+    listed = sweep_of("a/one")
+    with unit_of_work() as session:
+        create_request(session, "a/one", PROFILE)
+    with reading() as session:
+        assert [sweep.id for sweep in list_sweeps(session, limit=1)] == [listed]
