@@ -126,12 +126,13 @@ def claim_next(session: Session, owner: str, ttl_s: float) -> Lease | None:
 def claim_hinted(session: Session, hint: int, owner: str, ttl_s: float) -> Lease | None:
     """Lease for a message that names the run `hint`: the run of highest priority now, whichever that is.
 
-    None if `hint` is no longer queued: its message was delivered before. When another run is taken, the two change
-    places as to whether a message is under way, so that none is left without one.
+    When another run is taken, the two change places as to whether a message is under way. So the message of a run that
+    is no longer queued stands for another one: it takes a run that a message was sent for, or none if there is none
+    (it was delivered twice). Otherwise that run would wait until its message is thought to be lost.
     """
     hinted = session.scalar(select(Run).where(Run.id == hint, Run.state == RunState.QUEUED).with_for_update())
     if hinted is None:
-        return None
+        return _claim(session, owner, ttl_s, [Run.sent_at.is_not(None)])
     lease = claim_next(session, owner, ttl_s)
     if lease is not None and lease.run_id != hint:
         hinted.sent_at = session.scalar(select(Run.sent_at).where(Run.id == lease.run_id))

@@ -58,7 +58,8 @@ def _start() -> None:
         raise RuntimeError("the simulated Spyre is not available: a real torch_spyre or another backend has the device")
     profile = active()
     card = devices.chosen(profile, state.pending_device)
-    _apply_policies(ext, profile)
+    apply_policies(ext, profile)
+    _apply_memory(ext, profile)
     _apply_runtime(ext, profile, card)
     clock.set_costs(profile)
     ext.set_callbacks(Casts(profile).check, _warn_downcast)
@@ -76,11 +77,9 @@ def _start() -> None:
     devices.meet_function(profile)
 
 
-def _apply_policies(ext: Any, profile: Any) -> None:
+def apply_policies(ext: Any, profile: Any) -> None:
+    """Fix how values are rounded on the way in, on the way out and after every operation, as the profile says."""
     import torch
-
-    from sim_backend.layouts import element_sizes
-    from sim_backend.layouts import of_2025 as layouts_of_2025
 
     refused = [(getattr(torch, name), message) for name, message in profile.h2d_refused.items()]
     h2d, d2h, results = (Rounding[n.upper()] for n in (profile.h2d_rounding, profile.d2h_rounding, profile.op_rounding))
@@ -88,6 +87,12 @@ def _apply_policies(ext: Any, profile: Any) -> None:
     ext.set_policy(h2d, d2h, infinity, refused, profile.refused_copy_aborts, small_bfloat_infinity)
     ext.set_op_rounding(results)
     set_op_rounding(results)
+
+
+def _apply_memory(ext: Any, profile: Any) -> None:
+    from sim_backend.layouts import element_sizes
+    from sim_backend.layouts import of_2025 as layouts_of_2025
+
     old = profile.layouts == "of_2025"
     sizes = layouts_of_2025.element_sizes() if old else element_sizes()
     ext.set_formats(list(sizes.items()), single_partial_stick=old)

@@ -31,7 +31,7 @@ from pipeline.work.models import Run
 from pipeline.work.process import ChildResult, kill_tree, reaper_command
 
 FAKE_CHILD = Path(__file__).parent / "work" / "fake_child.py"
-START_S = 60.0
+START_S = 120.0
 
 
 def unprivileged_user() -> dict[str, int]:

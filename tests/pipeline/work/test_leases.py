@@ -181,7 +181,24 @@ def test_a_message_is_a_hint_the_first_in_the_queue_is_done(database: str, sweep
         again = repository.claim_hinted(session, 1, "w", 60)
         assert again is not None
         assert again.run_id == 1
-        assert repository.claim_hinted(session, 1, "w", 60) is None, "a message for a run that is claimed does nothing"
+
+
+def test_messages_in_another_order_than_sent_leave_no_run_without_one(
+    database: str, sweep_of: Callable[..., int]
+) -> None:
+    sweep_of("a/one", "a/two", "a/three")
+    with unit_of_work() as session:
+        assert repository.take_to_send(session, 2) == [1, 2]
+        leases = [repository.claim_hinted(session, hint, "w", 60) for hint in (2, 1)]
+        assert [lease.run_id for lease in leases if lease] == [1, 2]
+
+
+def test_a_message_delivered_twice_takes_nothing_that_was_not_sent(database: str, sweep_of: Callable[..., int]) -> None:
+    sweep_of("a/one", "a/two")
+    with unit_of_work() as session:
+        assert repository.take_to_send(session, 1) == [1]
+        assert repository.claim_hinted(session, 1, "w", 60) is not None
+        assert repository.claim_hinted(session, 1, "w", 60) is None
 
 
 def test_messages_that_nobody_took_are_forgotten(run_id: int) -> None:

@@ -84,7 +84,7 @@ def set_policy(rounding: Rounding, infinity: Infinity) -> None:
 @pytest.fixture
 def _august_policy() -> Iterator[None]:
     yield
-    start_module._apply_policies(ext, load_profile())
+    start_module.apply_policies(ext, load_profile())
 
 
 # 0.1669 is a tie between two codes for fp16; 0x3C00 + 1 ulp, the largest value, the infinities and NaN of fp16
