@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from api.events import StreamSlots
 from api.pages import router as pages
 from api.problems import PROBLEMS, Problem, add_problem_handlers
-from api.rest import PREFIX, adapters, models, operations, profiles, requests, reviews, runs, sweeps
+from api.rest import PREFIX, adapters, bench, models, operations, profiles, requests, reviews, runs, sweeps
 from api.security.middleware import Guard
 from pipeline.settings import get_settings
 
@@ -33,7 +33,7 @@ def create_app() -> FastAPI:
         redoc_url=None,
     )
     rest = APIRouter(dependencies=[Depends(refuse_unknown_query)], responses=PROBLEMS)
-    for noun in (models, requests, reviews, adapters, sweeps, runs, profiles):
+    for noun in (models, requests, reviews, adapters, sweeps, runs, profiles, bench):
         rest.include_router(noun.router)
     rest.include_router(operations.router)
     app.include_router(rest)

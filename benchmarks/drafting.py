@@ -13,9 +13,9 @@ from functools import cache
 from benchmarks.figures import Figure, main
 from pipeline.bench.judge import judge
 from pipeline.bench.model_child import judge_in_child
-from pipeline.bench.models import MODEL_TASKS
 from pipeline.bench.run import DRAFTERS, K, Result, run_bench
 from pipeline.bench.score import score
+from pipeline.bench.structural import MODEL_TASKS
 from pipeline.bench.tasks import FormTask, load_tasks
 
 SEED = 20261130

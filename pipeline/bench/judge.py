@@ -15,7 +15,7 @@ from agents.drafters.rules.device import cost_of
 from agents.drafters.rules.documents import to_term
 from agents.drafters.rules.terms import Call, subterms
 from agents.types import Candidate
-from pipeline.bench.models import ModelTask
+from pipeline.bench.structural import ModelTask
 from pipeline.bench.tasks import FormTask, Task, dtype_of
 from pipeline.verification.equivalence.elementwise import claims_of, judge_document
 from pipeline.verification.measurements import EquivalenceResult

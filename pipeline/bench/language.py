@@ -12,6 +12,11 @@ from pipeline.bench.run import Spent
 from pipeline.bench.tasks import FormTask, Task
 
 
+def measurable(tasks: Sequence[Task]) -> list[FormTask]:
+    """The tasks that a language model is asked: element-wise ones; structural patches are not drafted as documents."""
+    return [task for task in tasks if isinstance(task, FormTask)]
+
+
 class LanguageBench:
     """Drafts with the configured endpoint within `limit_usd`; keeps steps in memory and counts what was used."""
 
@@ -40,7 +45,8 @@ class LanguageBench:
         self._seen = len(self._drafter.reports)
         costs = [r.cost_usd for r in reports]
         cost = None if None in costs else sum(costs)
-        return Spent(sum(r.turns for r in reports), sum(r.tokens for r in reports), cost)
+        end = str(reports[-1].end) if reports else ""
+        return Spent(sum(r.turns for r in reports), sum(r.tokens for r in reports), cost, end)
 
     def _record(self, step: dict[str, Any]) -> str:
         self.steps.append(step)

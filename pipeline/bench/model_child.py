@@ -35,7 +35,7 @@ def judge_in_child(judge: Sequence[tuple[int, Candidate]], misses: Sequence[int]
 def main() -> None:
     """The child's work."""
     from pipeline.bench.judge import judge
-    from pipeline.bench.models import MODEL_TASKS
+    from pipeline.bench.structural import MODEL_TASKS
 
     content = json.load(sys.stdin)
     judged = [
@@ -51,7 +51,7 @@ def refused_misses(number: int, seed: int) -> tuple[int, int]:
     from dataclasses import replace
 
     from pipeline.bench.judge import judge_documents, judged_model
-    from pipeline.bench.models import MODEL_TASKS
+    from pipeline.bench.structural import MODEL_TASKS
     from pipeline.verification.mutants.draw import mutants
     from pipeline.verification.selftest.judge import stock_of
 

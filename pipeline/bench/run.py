@@ -11,7 +11,7 @@ from agents.drafters.rules import RulesDrafter
 from agents.types import Candidate, Diagnosis, DraftContext
 from pipeline.bench.judge import Judgement, judge
 from pipeline.bench.model_child import judge_in_child
-from pipeline.bench.models import MODEL_TASKS, ModelTask
+from pipeline.bench.structural import MODEL_TASKS, ModelTask
 from pipeline.bench.tasks import FormTask, Task
 
 K = 3
@@ -20,22 +20,27 @@ Draft = Callable[[Task, list[Diagnosis], DraftContext], Sequence[Candidate]]
 
 @dataclass
 class Spent:
-    """What a model used; None where it is not known, 0 where no model was asked."""
+    """What a model used, and how its draft ended; None where it is not known, 0 where no model was asked."""
 
     turns: int = 0
     tokens: int = 0
     cost_usd: float | None = 0.0
+    end: str = ""
 
 
 @dataclass
 class Result:
-    """One task: at which candidate it was solved (from 1), what the last refusal said, what was used."""
+    """One task: at which candidate it was solved (from 1), what the last refusal said, what was used.
+
+    `end` is how a model's last draft ended.
+    """
 
     id: str
     pattern: str
     solved_at: int | None = None
     candidates: int = 0
     reason: str = ""
+    end: str = ""
     draft_seconds: float = 0.0
     judge_seconds: float = 0.0
     cost_ratio: float | None = None
@@ -94,6 +99,7 @@ def _draft_one(
     used = spent()
     known = result.spent.cost_usd is not None and used.cost_usd is not None
     cost = (result.spent.cost_usd or 0.0) + (used.cost_usd or 0.0) if known else None
+    result.end = used.end or result.end
     result.spent = Spent(result.spent.turns + used.turns, result.spent.tokens + used.tokens, cost)
     if not found and not result.reason:
         result.reason = "no candidate"

@@ -1,21 +1,18 @@
-"""Scores of a bench run: solved at 1 and at k with 95 % intervals, what was used, by pattern; tabled by model."""
+"""Scores of a bench run: solved at 1 and at k with 95 % intervals, what was used, by pattern."""
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from pipeline.bench.run import Result
+from pipeline.bench.scores import NOT_MEASURED
 
-NOT_MEASURED = "not measured"
-FOLDER = "bench"
 Z = 1.959963984540054
 
 
@@ -54,14 +51,17 @@ def score(results: Sequence[Result], k: int) -> dict[str, Any]:
     }
 
 
-def report(drafter: str, model: str | None, split: str, seed: int, results: Sequence[Result], k: int) -> dict[str, Any]:
-    """The whole report of a run: figures over all, by pattern, and every task."""
+def report(
+    drafter: str, model: str | None, split: str, seed: int, digest: str, results: Sequence[Result], k: int
+) -> dict[str, Any]:
+    """The whole report of a run over the tasks with this `digest`: figures over all, by pattern, and every task."""
     patterns = sorted({r.pattern for r in results})
     return {
         "drafter": drafter,
         "model": model or drafter,
         "split": split,
         "seed": seed if split == "fresh" else None,
+        "tasks_digest": digest,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "overall": score(results, k),
         "by_pattern": {p: score([r for r in results if r.pattern == p], k) for p in patterns},
@@ -74,23 +74,14 @@ def not_measured(drafter: str, split: str, reason: str) -> dict[str, Any]:
     return {"drafter": drafter, "model": NOT_MEASURED, "split": split, "overall": NOT_MEASURED, "reason": reason}
 
 
-def store(folder: Path, found: dict[str, Any]) -> Path:
-    """Stores a report under the data directory, whole or not at all."""
-    target = folder / FOLDER / f"{found['at'].replace(':', '')}-{found['drafter']}-{found['split']}.json"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_suffix(".tmp")
-    with temporary.open("w", encoding="utf-8") as file:
-        json.dump(found, file)
-        file.flush()
-        os.fsync(file.fileno())
-    return temporary.replace(target)
-
-
-def table(folder: Path) -> list[dict[str, Any]]:
-    """The newest stored score of each model and split, best first."""
-    newest: dict[tuple[str, str], dict[str, Any]] = {}
-    for path in sorted((folder / FOLDER).glob("*.json")):
-        found = json.loads(path.read_text(encoding="utf-8"))
-        newest[found["model"], found["split"]] = found
-    rows = [{**{key: f[key] for key in ("model", "drafter", "split", "at")}, **f["overall"]} for f in newest.values()]
-    return sorted(rows, key=lambda row: (-row["share_at_1"], row["model"]))
+def scripted(found: dict[str, Any]) -> dict[str, Any]:
+    """A report of the scripted endpoint: its script holds answers, so what the loop did is told and nothing scored."""
+    ends = Counter(r["end"] or "no candidate" for r in found["results"])
+    loop = {**{key: found["overall"][key] for key in ("tasks", "turns", "tokens", "cost_usd")}, "ends": dict(ends)}
+    kept = {key: value for key, value in found.items() if key not in ("by_pattern", "results")}
+    return {
+        **kept,
+        "overall": NOT_MEASURED,
+        "reason": "the scripted endpoint measures the loop, no skill",
+        "loop": loop,
+    }

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any, Literal
 
 import torch
 
 from adapters.document import capture_module
-from agents.types import Candidate, Diagnosis, DraftContext, Drafter, Exactness, Failure, FailureKind, PatchDraft
+from agents.types import (
+    Candidate,
+    Diagnosis,
+    DraftContext,
+    Drafter,
+    Exactness,
+    Failure,
+    FailureKind,
+    PatchDraft,
+    canonical,
+)
 from pipeline.bench.forms import FORMS, Form, Function, Written, fresh_forms
-from pipeline.bench.models import MODEL_TASKS, ModelTask
+from pipeline.bench.structural import MODEL_TASKS, ModelTask
 from pipeline.diagnosis.patterns import Facts, patterns_for
 
 Split = Literal["public", "fresh"]
@@ -123,6 +134,12 @@ def load_tasks(split: Split = "public", seed: int = 0) -> list[Task]:
     if split == "fresh":
         return [task for i, form in enumerate(fresh_forms(seed)) for task in conditions(form, i)[:1]]
     return [*(task for i, form in enumerate(FORMS) for task in conditions(form, i)), *MODEL_TASKS]
+
+
+def digest_of_tasks(tasks: Sequence[Task]) -> str:
+    """sha256 over what the tasks ask: ids, diagnoses and stock documents. Equal digests, comparable scores."""
+    asked = [[task.id, [asdict(d) for d in task.diagnoses], task.documents] for task in tasks]
+    return hashlib.sha256(canonical(asked)).hexdigest()
 
 
 def dtype_of(task: Task) -> torch.dtype:

@@ -35,46 +35,80 @@ def bench(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Measure a drafter: tasks solved at 1 and at k candidates, what it used, by pattern. The result is stored."""
-    from pipeline.bench.score import store, table
-    from pipeline.settings import get_settings
-
-    folder = get_settings().data_dir
     if show:
-        rows = table(folder)
+        rows = _stored_scores()
         typer.echo(json.dumps(rows) if as_json else _table(rows))
         return
     found = measure(drafter.value, split.value, seed, frozenset(hide or ()), limit_usd)
-    if found["overall"] != "not measured":
-        store(folder, found)
+    found = {**found, **_store(found)}
     typer.echo(json.dumps(found) if as_json else _sentence(found))
+
+
+def _stored_scores() -> list[dict[str, Any]]:
+    from pipeline.bench.scores import score_table
+    from pipeline.cli.output import one_sentence
+    from pipeline.database.unit_of_work import reading
+
+    with one_sentence(), reading() as session:
+        return score_table(session)
+
+
+def _store(found: dict[str, Any]) -> dict[str, Any]:
+    """The score's number in the database, or why it has none: measuring needs no database, storing does."""
+    from pipeline.bench.scores import is_measured, store_score
+    from pipeline.database.unit_of_work import unit_of_work
+    from pipeline.errors import FactoryError
+
+    if not is_measured(found):
+        return {"stored": None}
+    try:
+        with unit_of_work() as session:
+            return {"stored": store_score(session, found).id}
+    except FactoryError as error:
+        return {"stored": None, "not_stored": str(error)}
 
 
 def measure(drafter: str, split: str, seed: int, hidden: frozenset[str], limit_usd: float) -> dict[str, Any]:
     """The report of one run."""
     from pipeline.bench.run import DRAFTERS, K, run_bench
-    from pipeline.bench.score import not_measured, report
-    from pipeline.bench.tasks import load_tasks
+    from pipeline.bench.score import report
+    from pipeline.bench.tasks import digest_of_tasks, load_tasks
 
     tasks = load_tasks(split, seed)  # type: ignore[arg-type]
-    if drafter != "llm":
-        return report(drafter, None, split, seed, run_bench(DRAFTERS[drafter], tasks, hidden), K)
-    from pipeline.bench.language import LanguageBench
-    from pipeline.bench.tasks import FormTask
+    if drafter == "llm":
+        return _measure_language(tasks, split, seed, hidden, limit_usd)
+    results = run_bench(DRAFTERS[drafter], tasks, hidden)
+    return report(drafter, None, split, seed, digest_of_tasks(tasks), results, K)
+
+
+def _measure_language(
+    tasks: list[Any], split: str, seed: int, hidden: frozenset[str], limit_usd: float
+) -> dict[str, Any]:
+    from agents.drafters.llm.settings import SCRIPTED_MODEL
+    from pipeline.bench.language import LanguageBench, measurable
+    from pipeline.bench.run import K, run_bench
+    from pipeline.bench.score import not_measured, report, scripted
+    from pipeline.bench.tasks import digest_of_tasks
     from pipeline.execution.draft import language_model
 
     model = language_model()
-    if model is None or (why := model.settings.why_off()) is not None or limit_usd <= 0:
-        reason = "no endpoint is set" if model is None else why or "a model may cost nothing: set --limit-usd"
-        return not_measured(drafter, split, reason)
+    why = "no endpoint is set" if model is None else model.settings.why_off()
+    if why is not None or limit_usd <= 0:
+        return not_measured("llm", split, why or "a model may cost nothing: set --limit-usd")
+    forms = measurable(tasks)
     language = LanguageBench(model, limit_usd)
-    forms = [task for task in tasks if isinstance(task, FormTask)]
-    results = run_bench(language, forms, hidden, spent=language.spent)
-    return report(drafter, model.settings.model, split, seed, results, K)
+    found = report(
+        "llm", model.settings.model, split, seed, digest_of_tasks(forms),
+        run_bench(language, forms, hidden, spent=language.spent), K,
+    )  # fmt: skip
+    return scripted(found) if model.settings.model == SCRIPTED_MODEL else found
 
 
 def _sentence(found: dict[str, Any]) -> str:
     if found["overall"] == "not measured":
-        return f"{found['drafter']}: not measured: {found['reason']}"
+        loop = f"; the loop: {json.dumps(found['loop'])}" if "loop" in found else ""
+        return f"{found['drafter']}: not measured: {found['reason']}{loop}"
+    stored = [] if found.get("stored") else [f"not stored: {found.get('not_stored', '')}"]
     lines = [_row("pattern", ("tasks", "at 1", "95 % interval", "at k", "seconds"))]
     for name, figures in {**found["by_pattern"], "all": found["overall"]}.items():
         low, high = figures["interval_at_1"]
@@ -87,7 +121,7 @@ def _sentence(found: dict[str, Any]) -> str:
         )
         lines.append(_row(name, cells))
     failed = [r for r in found["results"] if r["solved_at"] is None]
-    return "\n".join([*lines, *(f"not solved: {r['id']}: {r['reason'][:200]}" for r in failed[:10])])
+    return "\n".join([*lines, *stored, *(f"not solved: {r['id']}: {r['reason'][:200]}" for r in failed[:10])])
 
 
 def _table(rows: list[dict[str, Any]]) -> str:

@@ -1,5 +1,6 @@
 """Every table of the factory: importing this module registers them all with `Base.metadata`, as relationships need."""
 
+from pipeline.bench import models as _bench
 from pipeline.database import models as _shared
 from pipeline.database.base import Base
 from pipeline.releases import models as _releases
@@ -8,6 +9,6 @@ from pipeline.review import models as _review
 from pipeline.sweeps import models as _sweeps
 from pipeline.work import models as _work
 
-DOMAINS = (_shared, _sweeps, _work, _review, _releases, _requests)
+DOMAINS = (_shared, _sweeps, _work, _review, _releases, _requests, _bench)
 
 __all__ = ["DOMAINS", "Base"]

@@ -12,7 +12,6 @@ from transformers import activations
 from adapters.document import build, capture_module, document_digest, validate
 from adapters.document_ops import OPERATORS
 from adapters.errors import DocumentRefused
-from adapters.patches.powers import has_powers, rewrite_powers
 
 CUBE = {
     "version": 1,
@@ -108,31 +107,3 @@ def test_every_allowed_operator_is_functional_and_deterministic() -> None:
 def test_digest_is_of_the_content() -> None:
     assert document_digest(CUBE) == document_digest(json.loads(json.dumps(CUBE)))
     assert validate(CUBE) is CUBE
-
-
-@pytest.mark.parametrize("exponent", [2, 3.0, 4, 5, 7, 8, 0.5, -0.5, -1.0])
-def test_rewritten_powers_are_the_same_function(exponent: float) -> None:
-    class Power(nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return torch.pow(x, exponent) + x
-
-    document = capture_module(Power())
-    free = rewrite_powers(document)
-    x = torch.rand(1000, dtype=torch.float64) * 6 + 0.01
-    assert has_powers(document)
-    assert not has_powers(free)
-    assert torch.allclose(build(free)(x), build(document)(x), rtol=1e-14, atol=0)
-
-
-def test_powers_that_are_not_products_stay() -> None:
-    class Power(nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return torch.pow(x, 1.7)
-
-    assert has_powers(rewrite_powers(capture_module(Power())))
-
-
-def test_gelu_new_without_powers_keeps_negative_inputs() -> None:
-    free = rewrite_powers(capture_module(activations.NewGELUActivation()))
-    x = torch.linspace(-40, 40, 5121, dtype=torch.float64)
-    assert torch.allclose(build(free)(x), activations.NewGELUActivation()(x), rtol=1e-12, atol=1e-15)

@@ -9,7 +9,7 @@ import pytest
 from transformers.activations import NewGELUActivation
 
 from adapters.document import capture_module
-from adapters.patches.powers import rewrite_powers
+from agents.drafters.rules.documents import without_powers
 from pipeline.execution.check import base_spec, run_stage
 
 ALBERT = "sentence-transformers/paraphrase-albert-small-v2"
@@ -24,7 +24,7 @@ OTHERS: list[dict[str, Any]] = [
 
 def products() -> dict[str, Any]:
     """The patch that replaces the power by products."""
-    document = rewrite_powers(capture_module(NewGELUActivation()))
+    document = without_powers(capture_module(NewGELUActivation()))
     return {
         "pattern": "P01",
         "parameters": {"module_class": "transformers.activations.NewGELUActivation", "document": document},

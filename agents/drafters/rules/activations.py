@@ -36,6 +36,11 @@ def gelu_tanh_term(x: Term) -> Term:
     return mul(x, op("sigmoid", mul(cubic, 2 * GELU_SCALE)))
 
 
+def _cubic(x: Term, a: Term | float) -> Term:
+    """x (1 + a x^2)."""
+    return mul(x, add(mul(mul(x, x), a), 1.0))
+
+
 def softplus_term(x: Term) -> Term:
     """max(x, 0) + log(1 + exp(-|x|))."""
     return add(op("relu", x), op("log", add(op("exp", op("neg", op("abs", x))), 1.0)))
@@ -92,6 +97,21 @@ GELU: tuple[Rule, ...] = (
         ANY,
         4,
         scale=1.0,
+        holds_back="tanh_to_sigmoid",
+    ),
+    Rule(
+        "tanh_of_cubic_held",
+        add(op("tanh", mul(_cubic(X, A), B)), 1.0),
+        mul(op("sigmoid", mul(_cubic(op("clamp", X, -40.0, 40.0), A), Fold("double", ("b",)))), 2.0),
+        ANY,
+        8,
+        scale=1.0,
+        near_misses=(
+            add(op("tanh", mul(_cubic(X, 0.044715), 0.7978845608)), 2.0),
+            add(op("tanh", _cubic(X, 0.044715)), 1.0),
+        ),
+        least=(("a", 0.0), ("b", 0.5)),
+        samples=(("a", 0.044715), ("b", 0.7978845608)),
         holds_back="tanh_to_sigmoid",
     ),
     Rule("erf_rational", op("erf", X), erf_term(X), ANY, exactness=_bounded, bound=ERF_BOUND),

@@ -168,3 +168,11 @@ def _node(call: Call, numbers: dict[Term, int]) -> dict[str, Any]:
     args = [a.value if isinstance(a, Const) else {"ref": numbers[a]} for a in call.args]
     node: dict[str, Any] = {"op": call.op, "args": args}
     return node | ({"kwargs": dict(call.kwargs)} if call.kwargs else {})
+
+
+def without_powers(document: Document) -> Document:
+    """The same function with whole and half powers as products and roots, by the rules of P01 alone; others stay."""
+    from agents.drafters.rules.powers import POW, POWERS
+
+    done = rewrite(to_term(document), lambda call: call.op in (POW, "aten.square.default"), POWERS)
+    return to_document(done.term)

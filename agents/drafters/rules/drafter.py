@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from agents.drafters.outcome import DraftedPatch, LeftOver
+from agents.drafters.rules.derivations import proof_of
 from agents.drafters.rules.documents import CaptureStock, DocumentDraft, DocumentRules, capture_stock
 from agents.drafters.rules.merge import instance_key
 from agents.drafters.rules.options import find_options
@@ -76,6 +77,7 @@ def _patch(selected: Selected, documents: dict[str, DocumentDraft]) -> PatchDraf
         Drafter.RULES,
         exactness=row.exactness,
         bound=row.bound,
+        proof=proof_of(use.pattern, use.parameters),
         cures=cure_texts(use, selected.diagnoses),
     )
     draft = documents.get(str(use.parameters.get("module_class")))

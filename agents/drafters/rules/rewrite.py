@@ -116,12 +116,17 @@ def replace_term(term: Term, old: Term, new: Term) -> Term:
 
 def holds(rule: Rule, bound: Bindings) -> bool:
     """Whether the numbers bound by a match meet the rule's conditions."""
-    return all(_value(bound, name) != 0 for name in rule.nonzero) and all(_value(bound, n) > 0 for n in rule.positive)
+    return (
+        all(_value(bound, name) != 0 for name in rule.nonzero)
+        and all(_value(bound, name) > 0 for name in rule.positive)
+        and all(_value(bound, name, least) >= least for name, least in rule.least)
+        and all(_value(bound, name, most) <= most for name, most in rule.most)
+    )
 
 
-def _value(bound: Bindings, name: str) -> float:
+def _value(bound: Bindings, name: str, unbound: float = 1.0) -> float:
     term = bound.get(name)
-    return float(term.value) if isinstance(term, Const) and isinstance(term.value, int | float) else 1.0
+    return float(term.value) if isinstance(term, Const) and isinstance(term.value, int | float) else unbound
 
 
 def instantiate(rule: Rule, name: str, number: Const) -> Rule | None:

@@ -32,8 +32,12 @@ class Rule:
     that cancel where y is small. A bounded rule differs by at most `bound` in the same measure. `outside` is an input
     beyond the domain where the sides differ; None where there is no such input. `near_misses` look like `match` and
     must not match: the replacement would be wrong for them. `nonzero` names numbers that must not be 0, `positive`
-    those that must be above it; `samples` gives numbers to test with. `holds_back` names the shorter rule whose place
-    this one takes where its values would leave the device's range.
+    those that must be above it, `least` what others must reach, `most` what they may not exceed; `samples` gives
+    numbers to test with. `holds_back` names the shorter rule whose place this one takes where its values would leave
+    the device's range.
+
+    Rules for whole rows are measured in units of the row's largest |y|. `shapes` are those of holes that are no square
+    matrix; `full_mask_outside` says that the sides differ for a row that may see nothing.
 
     The roots differ from IEEE 754's pow at one input each, which torch shows in float16; in float64, float32 and
     bfloat16 torch computes x^0.5 and x^-0.5 as roots itself.
@@ -51,8 +55,12 @@ class Rule:
     scale: float = 0.0
     nonzero: tuple[str, ...] = ()
     positive: tuple[str, ...] = ()
-    samples: tuple[tuple[str, float], ...] = ()
+    least: tuple[tuple[str, float], ...] = ()
+    most: tuple[tuple[str, float], ...] = ()
+    samples: tuple[tuple[str, Scalar], ...] = ()
     holds_back: str = ""
+    shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    full_mask_outside: bool = False
 
     def __str__(self) -> str:
         within = f"within {self.max_ulp} ulp" if self.bound is None else f"within {self.bound:g}"

@@ -7,18 +7,44 @@ The typed terms become egglog's own sorts, so a rule for values never meets a ma
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
+from agents.drafters.rules.operations import REDUCTIONS, WIDE
 from agents.drafters.rules.rule import Rule
-from agents.drafters.rules.terms import Call, Const, Fold, Hole, Input, Number, Scalar, Sort, Term, sort_of, subterms
+from agents.drafters.rules.terms import (
+    NUMBERS,
+    SCALES,
+    Call,
+    Const,
+    Fold,
+    Hole,
+    Input,
+    Number,
+    Scalar,
+    Sort,
+    Term,
+    result_sort,
+    sort_of,
+    subterms,
+)
 
 ROUNDS, MAX_NODES = 8, 1500
 """Where saturation ends although rules still fit: what has been found by then is equal all the same."""
 
-FOLDED = {"product": "(* {} {})", "sum": "(+ {} {})", "negative": "(neg {})", "reciprocal": "(/ 1.0 {})"}
+FOLDED = {
+    "product": "(* {} {})",
+    "sum": "(+ {} {})",
+    "negative": "(neg {})",
+    "reciprocal": "(/ 1.0 {})",
+    "double": "(* 2.0 {})",
+    **{f"over_{k * k}": f"(/ {{}} {float(k * k)!r})" for k in SCALES},
+}
 """Folds that egglog calculates itself; rules with others are instantiated for the numbers of the term."""
+
+INPUTS = {sort: f"In{sort}" for sort in Sort if sort is not Sort.CONSTANT}
 
 Form = tuple[str, tuple[Sort, ...], tuple[tuple[str, Scalar], ...]]
 
@@ -50,7 +76,7 @@ class _Writer:
         if isinstance(term, Hole | Number):
             return f"v_{term.name}" if isinstance(term, Hole) else f"(Num n_{term.name})"
         if isinstance(term, Input):
-            return f'({"InM" if sort_of(term) is Sort.MASK else "In"} "{term.name}")'
+            return f'({INPUTS[sort_of(term)]} "{term.name}")'
         if isinstance(term, Fold):
             return f"(Num {FOLDED[term.name].format(*(f'n_{a}' for a in term.args))})"
         if isinstance(term, Const):
@@ -65,11 +91,11 @@ class _Writer:
         return f"(Lit {self.constants.setdefault(term.value, len(self.constants))})"
 
     def declarations(self) -> list[str]:
-        lines = ["(sort T)", "(sort M)", "(sort C)", "(constructor In (String) T)", "(constructor InM (String) M)"]
+        lines = [f"(sort {sort})" for sort in Sort]
+        lines += [f"(constructor {name} (String) {sort})" for sort, name in INPUTS.items()]
         lines += ["(constructor Num (f64) C)", "(constructor Lit (i64) C)"]
-        for (op, sorts, kwargs), name in self.forms.items():
-            result = sort_of(Call(op, (), kwargs))
-            lines.append(f"(constructor {name} ({' '.join(sorts)}) {result})")
+        for (op, sorts, _), name in self.forms.items():
+            lines.append(f"(constructor {name} ({' '.join(sorts)}) {result_sort(op, sorts)})")
         return lines
 
 
@@ -94,23 +120,50 @@ def saturate(term: Term, rules: Sequence[Rule]) -> EGraph:
 
 
 def instances(rules: Iterable[Rule], term: Term) -> list[Rule]:
-    """The rules; those that fold by a function egglog does not have, once for each number of the term."""
+    """The rules as egglog can hold them: once for each sort that a hole may stand for, and with foreign folds done."""
+    sorts = NUMBERS if has_rows(term) else (Sort.VALUE,)
+    return [made for rule in rules for typed in _typed(rule, sorts) for made in _folded(typed, term)]
+
+
+def has_rows(term: Term) -> bool:
+    """Whether a term knows more than element-wise operations on one tensor."""
+    return any(isinstance(t, Call) and (t.op in WIDE or t.op in REDUCTIONS) for t in subterms(term))
+
+
+def _typed(rule: Rule, sorts: Sequence[Sort]) -> Iterator[Rule]:
+    """The rule with every hole for numbers as one of `sorts`; egglog's sorts have no common kind."""
+    holes = [t for t in dict.fromkeys(subterms(rule.match)) if isinstance(t, Hole) and len(t.sorts) > 1]
+    for chosen in product(sorts, repeat=len(holes)):
+        bound = {hole.name: Hole(hole.name, sort, exact=True) for hole, sort in zip(holes, chosen, strict=True)}
+        made = replace(rule, match=_retyped(rule.match, bound), to=_retyped(rule.to, bound))
+        if sort_of(made.match) is sort_of(made.to):
+            yield made
+
+
+def _retyped(term: Term, bound: dict[str, Hole]) -> Term:
+    if isinstance(term, Hole):
+        return bound.get(term.name, term)
+    if isinstance(term, Call):
+        return Call(term.op, tuple(_retyped(a, bound) for a in term.args), term.kwargs)
+    return term
+
+
+def _folded(rule: Rule, term: Term) -> list[Rule]:
+    """The rule; one that folds by a function egglog does not have, once for each number of the term."""
     from agents.drafters.rules.rewrite import instantiate
 
+    foreign = [t for t in subterms(rule.to) if isinstance(t, Fold) and t.name not in FOLDED]
+    if not foreign:
+        return [rule]
     numbers = [t for t in subterms(term) if isinstance(t, Const) and t.is_number]
-    found: list[Rule] = []
-    for rule in rules:
-        foreign = [t for t in subterms(rule.to) if isinstance(t, Fold) and t.name not in FOLDED]
-        if not foreign:
-            found.append(rule)
-            continue
-        found += [made for n in numbers if (made := instantiate(rule, foreign[0].args[0], n)) is not None]
-    return found
+    return [made for n in numbers if (made := instantiate(rule, foreign[0].args[0], n)) is not None]
 
 
 def _rewrite(rule: Rule, writer: _Writer) -> str:
     """The rule as egglog text, from what it matches to what it becomes, with conditions on its numbers."""
     when = [f"(!= n_{name} 0.0)" for name in rule.nonzero] + [f"(> n_{name} 0.0)" for name in rule.positive]
+    when += [f"(>= n_{name} {float(least)!r})" for name, least in rule.least]
+    when += [f"(<= n_{name} {float(most)!r})" for name, most in rule.most]
     used = {t.name for t in subterms(rule.match) if isinstance(t, Number)}
     when = [w for w in when if any(f"n_{name} " in w for name in used)]
     condition = f" :when ({' '.join(when)})" if when else ""
@@ -138,8 +191,7 @@ def _read(engine: Any, writer: _Writer) -> EGraph:
 
 
 _LEAVES: dict[str, Any] = {
-    "In": lambda text, _: Input(json.loads(text)),
-    "InM": lambda text, _: Input(json.loads(text)),
+    **{name: lambda text, _: Input(json.loads(text)) for name in INPUTS.values()},
     "Num": lambda text, _: Const(float(text)),
     "Lit": lambda text, literals: Const(literals[int(text)]),
 }

@@ -7,10 +7,16 @@ counter-example outside its domain, and the near misses it must not match. Forms
 from __future__ import annotations
 
 from agents.drafters.rules.activations import ELEMENTWISE
+from agents.drafters.rules.attention import SCORES
+from agents.drafters.rules.norms import NORMS
 from agents.drafters.rules.powers import POW, POWERS, power, product
 from agents.drafters.rules.rule import Domain, Rule
+from agents.drafters.rules.softmax import SOFTMAX
 
-__all__ = ["POW", "RULES", "Domain", "Rule", "power", "product"]
+__all__ = ["POW", "ROW_RULES", "RULES", "Domain", "Rule", "power", "product"]
 
 RULES: tuple[Rule, ...] = (*POWERS, *ELEMENTWISE)
 """Every rule for documents of one value."""
+
+ROW_RULES: tuple[Rule, ...] = (*NORMS, *SOFTMAX, *SCORES)
+"""Rules for whole rows: norms, attention, gates, rotations, look-ups. Element-wise rules hold beside them."""

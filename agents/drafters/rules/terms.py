@@ -1,8 +1,9 @@
-"""Terms: the small typed language rewrite rules are written in. A leaf module: it imports nothing of ours.
+"""Terms: the small typed language rewrite rules are written in.
 
 A term is an input, a constant or the call of an operation on terms; `Hole`s and `Number`s make it a pattern, `Fold`s
-compute a constant of the replacement. A term is of one `Sort`: values, masks and constants never stand for each other.
-Terms are hashable and compare by content, so a shared subterm is one value. The printed form is what a proof shows.
+compute a constant of the replacement. A term is of one `Sort`: whole rows, one number per row, or what no
+activation has a part in; masks, indices and constants never stand for numbers. Terms are hashable and compare by
+content, so a shared subterm is one value. The printed form is what a proof shows.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from agents.drafters.rules.operations import BY_NUMBER, HOST_NAMES, REDUCTIONS, WIDE
+
 Scalar = int | float | bool | str | tuple[int, ...] | None
 
 
@@ -19,13 +22,23 @@ class Sort(StrEnum):
     """What a term is."""
 
     VALUE = "T"
+    """Numbers along whole rows."""
+    ROW = "R"
+    """One number per row."""
+    HOST = "H"
+    """Numbers that depend on weights and positions alone: made once, on the host."""
     MASK = "M"
+    INDEX = "I"
     CONSTANT = "C"
+
+
+NUMBERS = (Sort.VALUE, Sort.ROW, Sort.HOST)
+"""What element-wise rules hold for, by broadcasting."""
 
 
 @dataclass(frozen=True)
 class Input:
-    """A tensor the term starts from, by name. Names that begin with "mask" are masks."""
+    """A tensor the term starts from, by name: its first word says what sort it is ("mask", "row", "weight", ...)."""
 
     name: str
 
@@ -50,10 +63,19 @@ class Const:
 
 @dataclass(frozen=True)
 class Hole:
-    """In a pattern: stands for any term of its sort; the same name stands for the same term."""
+    """In a pattern: stands for any term of its sort; the same name stands for the same term.
+
+    One of sort VALUE stands for any numbers, unless it is `exact`.
+    """
 
     name: str
     sort: Sort = Sort.VALUE
+    exact: bool = False
+
+    @property
+    def sorts(self) -> tuple[Sort, ...]:
+        """The sorts of what it may stand for."""
+        return NUMBERS if self.sort is Sort.VALUE and not self.exact else (self.sort,)
 
     def __str__(self) -> str:
         return self.name
@@ -99,12 +121,17 @@ Bindings = Mapping[str, Term]
 COMPARISONS = frozenset(f"aten.{name}.{form}" for name in ("ge", "gt", "le", "lt") for form in ("Scalar", "Tensor"))
 """Operations whose result is a mask."""
 
+SCALES = (16, 64, 256)
+"""Powers of two by which rows are held back before they are squared."""
+
 FOLDS: dict[str, Callable[..., float]] = {
     "product": lambda a, b: a * b,
     "sum": lambda a, b: a + b,
     "negative": lambda a: -a,
     "reciprocal": lambda a: 1.0 / a,
     "log": math.log,
+    "double": lambda a: 2.0 * a,
+    **{f"over_{k * k}": lambda a, k=k: a / (k * k) for k in SCALES},
 }
 """How constants of a replacement are calculated, in fp64."""
 
@@ -115,15 +142,33 @@ def sort_of(term: Term) -> Sort:
         return Sort.CONSTANT
     if isinstance(term, Hole):
         return term.sort
-    named_mask = isinstance(term, Input) and term.name.startswith("mask")
-    return Sort.MASK if named_mask or (isinstance(term, Call) and term.op in COMPARISONS) else Sort.VALUE
+    if isinstance(term, Input):
+        return next((sort for name, sort in INPUT_SORTS.items() if term.name.startswith(name)), Sort.VALUE)
+    return result_sort(term.op, tuple(sort_of(a) for a in term.args))
+
+
+INPUT_SORTS = {
+    "mask": Sort.MASK, "row": Sort.ROW, "index": Sort.INDEX, **dict.fromkeys(HOST_NAMES, Sort.HOST),
+}  # fmt: skip
+
+
+def result_sort(op: str, sorts: tuple[Sort, ...]) -> Sort:
+    """The sort of an operation's result, by those of its arguments."""
+    held = set(sorts) - {Sort.CONSTANT}
+    if op in COMPARISONS:
+        return Sort.MASK
+    if op in BY_NUMBER or (held and held <= {Sort.HOST, Sort.INDEX}):
+        return Sort.HOST
+    if op in REDUCTIONS:
+        return Sort.ROW
+    return Sort.ROW if held == {Sort.ROW} and op not in WIDE else Sort.VALUE
 
 
 def match(pattern: Term, term: Term, bound: Bindings | None = None) -> Bindings | None:
     """What the holes of `pattern` must stand for so that it equals `term`; None if it cannot."""
     bound = bound or {}
     if isinstance(pattern, Hole | Number):
-        fits = sort_of(term) is sort_of(pattern) and (isinstance(pattern, Hole) or _is_number(term))
+        fits = sort_of(term) in pattern.sorts if isinstance(pattern, Hole) else _is_number(term)
         return {**bound, pattern.name: term} if fits and bound.get(pattern.name, term) == term else None
     if not isinstance(pattern, Call):
         return bound if pattern == term else None

@@ -9,9 +9,11 @@ costs is for the device oracles to say.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from agents.capture.stock import stock_tensors
+from agents.drafters.rules.derivations import holds as derived
 from agents.errors import CandidateRefused
 from pipeline.verification.equivalence.blocks import NOTHING, Document, Found, Subject, compare_documents
 from pipeline.verification.equivalence.draws import Tokens
@@ -69,11 +71,35 @@ def judge_patches(
 ) -> tuple[Equivalence, ...]:
     """One answer per patch, in order; `patches` are `PatchDraft`s as plain data.
 
-    Patches that hold a document of one number are part of the set and get no answer here: `judge_document` gives it.
-    `pairs` are validated documents (stock, patched) of one case each. Raises ValueError without a pair.
+    A stored chain of rules from the stock formula to the patch's is replayed, and named in the method where it holds;
+    what decides are the documents. Patches that hold a document of one number are part of the set and get no answer
+    here: `judge_document` gives it. `pairs` are validated documents (stock, patched) of one case each. Raises
+    ValueError without a pair.
     """
     if not pairs:
         raise ValueError("equivalence needs the documents of at least one case")
+    answers = _judge_set(patches, pairs, subject, config, prefix)
+    return tuple(
+        _with_derivation(answer, p)
+        for answer, p in zip(answers, [p for p in patches if not holds_document(p)], strict=True)
+    )
+
+
+def _with_derivation(answer: Equivalence, patch: Mapping[str, Any]) -> Equivalence:
+    """The answer, its method naming the checked derivation of the pattern's formula where one is stored."""
+    proof = tuple(patch.get("proof") or ())
+    if not proof or not derived(patch["pattern"], patch["parameters"], proof):
+        return answer
+    return replace(answer, method=f"{answer.method}; formula by a rule chain of {len(proof)}, checked")
+
+
+def _judge_set(
+    patches: Sequence[Mapping[str, Any]],
+    pairs: Sequence[tuple[Document, Document]],
+    subject: Subject,
+    config: Any,
+    prefix: Prefix | None,
+) -> tuple[Equivalence, ...]:
     claims = claims_of([dict(p) for p in patches])
     judged = [claim for claim, p in zip(claims, patches, strict=True) if not holds_document(p)]
     undecided = _undecided(pairs, config)

@@ -88,9 +88,9 @@ def test_the_absolute_fourth_power_of_erratum_e08(difference: Callable[..., floa
     from transformers.activations import NewGELUActivation
 
     from adapters.document import capture_module
-    from adapters.patches.powers import rewrite_powers
+    from agents.drafters.rules.documents import without_powers
 
-    document = rewrite_powers(capture_module(NewGELUActivation()))
+    document = without_powers(capture_module(NewGELUActivation()))
     name = "transformers.activations.NewGELUActivation"
     right = {"pattern": "P01", "parameters": {"module_class": name, "document": document}}
     assert difference("albert", [right]) < 1e-12

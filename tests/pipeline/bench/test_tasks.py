@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pipeline.bench.judge import judge
-from pipeline.bench.models import MODEL_TASKS
 from pipeline.bench.run import by_rules, run_bench
-from pipeline.bench.score import interval, not_measured, report, store, table
+from pipeline.bench.score import interval, not_measured
+from pipeline.bench.structural import MODEL_TASKS
 from pipeline.bench.tasks import FormTask, load_tasks, patterns_of
 
 SEED = 7
@@ -67,17 +67,6 @@ def test_the_interval_is_that_of_wilson() -> None:
     assert interval(0, 5)[0] == 0.0
     with pytest.raises(ValueError, match="no tasks"):
         interval(0, 0)
-
-
-def test_scores_are_stored_and_tabled_by_model(tmp_path: object) -> None:
-    from pathlib import Path
-
-    assert isinstance(tmp_path, Path)
-    assert table(tmp_path) == []
-    results = run_bench(by_rules, [FIRST["cube"]], k=1)
-    store(tmp_path, report("rules", None, "public", 0, results, 1))
-    [row] = table(tmp_path)
-    assert (row["model"], row["tasks"], row["share_at_1"], row["cost_usd"]) == ("rules", 1, 1.0, 0)
 
 
 def test_what_could_not_be_asked_is_not_measured_and_no_zero() -> None:

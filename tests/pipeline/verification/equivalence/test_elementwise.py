@@ -10,7 +10,7 @@ from torch import nn
 
 from adapters.document import capture_module
 from adapters.errors import DocumentRefused
-from adapters.patches.powers import rewrite_powers
+from agents.drafters.rules.documents import without_powers
 from agents.types import Exactness
 from pipeline.verification.equivalence.elementwise import Claim, claims_of, judge_document
 from pipeline.verification.measurements import Equivalence, EquivalenceResult
@@ -149,7 +149,7 @@ def test_the_document_the_rules_draft_is_exact_by_its_checked_chain() -> None:
 
 
 def test_products_made_by_the_pattern_library_are_exact() -> None:
-    document = rewrite_powers(capture_module(gelu_new()))
+    document = without_powers(capture_module(gelu_new()))
     assert judge_document(Claim("P01"), gelu_new(), document, SEED).result is EquivalenceResult.EXACT
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from adapters.document import capture_module, validate
-from adapters.patches.powers import rewrite_powers
 from agents.capture.case import Case
 from agents.capture.model import capture_stock
 from agents.capture.weights import random_stock
+from agents.drafters.rules.documents import without_powers
 from pipeline.verification.equivalence import Claim, judge_document, subject_of
 from pipeline.verification.equivalence.blocks import compare_documents
 from pipeline.verification.measurements import EquivalenceResult
@@ -43,7 +43,7 @@ def gelu() -> Any:
 
 @pytest.fixture(scope="module")
 def module_document(gelu: Any) -> dict[str, Any]:
-    return rewrite_powers(capture_module(gelu))
+    return without_powers(capture_module(gelu))
 
 
 @pytest.fixture(scope="module")

@@ -66,10 +66,10 @@ def test_mutants_of_every_released_patch_are_refused_or_judged_the_same(
 def score_of_gelu() -> Score:
     from transformers.activations import NewGELUActivation
 
-    from adapters.patches.powers import rewrite_powers
+    from agents.drafters.rules.documents import without_powers
 
     stock = NewGELUActivation()
-    document = rewrite_powers(capture_module(stock))
+    document = without_powers(capture_module(stock))
     score = Score(0, 0, ())
     for mutant in mutants(document, SEED, PER_PATCH, before=capture_module(stock)):
         found = judge_document(Claim("P01"), stock, mutant.document, SEED).result

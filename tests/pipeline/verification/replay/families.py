@@ -12,9 +12,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from adapters.patches.powers import rewrite_powers
 from agents.capture.case import Case
 from agents.capture.model import capture_patched, capture_stock
+from agents.drafters.rules.documents import without_powers
 
 NAMES = ("input_ids", "attention_mask")
 SMALL = {"vocab_size": 100, "hidden_size": 64, "intermediate_size": 128}
@@ -104,7 +104,7 @@ def gelu_document() -> dict[str, Any]:
 
     from adapters.document import capture_module
 
-    return rewrite_powers(capture_module(NewGELUActivation()))
+    return without_powers(capture_module(NewGELUActivation()))
 
 
 BERT = {
