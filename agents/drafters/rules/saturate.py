@@ -44,7 +44,7 @@ FOLDED = {
 }
 """Folds that egglog calculates itself; rules with others are instantiated for the numbers of the term."""
 
-INPUTS = {sort: f"In{sort}" for sort in Sort if sort is not Sort.CONSTANT}
+INPUTS: dict[Sort, str] = {sort: f"In{sort}" for sort in Sort if sort is not Sort.CONSTANT}
 
 Form = tuple[str, tuple[Sort, ...], tuple[tuple[str, Scalar], ...]]
 
