@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from agents.drafters.rules.activations import ALGEBRA, ROOTS, SIGMOIDS
 from agents.drafters.rules.device import ELEMENTS, computes
 from agents.drafters.rules.operations import REDUCTIONS, STANDS_FOR
+from agents.drafters.rules.powers import POWERS
 from agents.drafters.rules.ranges import Box, stays_within
 from agents.drafters.rules.rewrite import Rewriting, rewrite
-from agents.drafters.rules.table import ROW_RULES, RULES
+from agents.drafters.rules.table import ROW_RULES
 from agents.drafters.rules.terms import Call, Const, Sort, Term, sort_of
 
 WIDTH = 768
 """Lanes of a row that forms are compared at."""
+
+BESIDE = (
+    *POWERS,
+    *SIGMOIDS,
+    *ROOTS,
+    *(rule for rule in ALGEBRA if rule.name in ("mul_commutes", "times_one")),
+    *ROW_RULES,
+)
+"""What is searched for rows: all algebra of products and sums besides would fill the search with orders of factors."""
 
 MATRICES = frozenset({"aten.matmul.default", "aten.linear.default", "row.chosen"})
 SHUFFLES = frozenset({"row.first", "row.second", "row.even", "row.odd", "row.cat", "row.interleave"})
@@ -54,7 +65,11 @@ def rewrite_rows(
     As `rewrite`: without a way to be rid of an unwanted call the term is left as it is.
     """
 
-    def in_range(candidate: Term) -> bool:
-        return bounds is None or stays_within(candidate, bounds, width)
+    leaves: dict[Call, bool] = {}
 
-    return rewrite(term, unwanted, (*RULES, *ROW_RULES), cost_of_rows, in_range)
+    def beyond(call: Call) -> bool:
+        if call not in leaves:
+            leaves[call] = bounds is not None and not stays_within(call, bounds, width)
+        return leaves[call]
+
+    return rewrite(term, lambda call: unwanted(call) or beyond(call), BESIDE, cost_of_rows)
