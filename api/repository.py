@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, and_, exists, func, or_, select
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy import ColumnElement, Select, Subquery, and_, case, func, or_, select
+from sqlalchemy.orm import Session
 
 from api.cursors import Cursor
 from pipeline.database.models import Artefact, Principal
@@ -52,36 +52,40 @@ class Queue(NamedTuple):
     oldest: datetime | None
 
 
-def _newest_checkpoint() -> Any:
-    return select(func.max(Checkpoint.id)).where(Checkpoint.model_id == Model.id).correlate(Model).scalar_subquery()
+def newest_checkpoints() -> Subquery:
+    """The newest checkpoint (`id`) of every model (`model_id`), found once for the whole query."""
+    query = select(Checkpoint.model_id, func.max(Checkpoint.id).label("id")).group_by(Checkpoint.model_id)
+    return query.subquery("newest")
 
 
 def _models_with_status(profile: str) -> Select[Model, CheckpointStatus | None]:
-    on_profile = (CheckpointStatus.checkpoint_id == _newest_checkpoint()) & (CheckpointStatus.profile == profile)
-    return select(Model, CheckpointStatus).select_from(Model).outerjoin(CheckpointStatus, on_profile)
+    newest = newest_checkpoints()
+    on_profile = (CheckpointStatus.checkpoint_id == newest.c.id) & (CheckpointStatus.profile == profile)
+    models = select(Model, CheckpointStatus).select_from(Model).outerjoin(newest, newest.c.model_id == Model.id)
+    return models.outerjoin(CheckpointStatus, on_profile)
 
 
-def _waits() -> ColumnElement[bool]:
-    linked = CandidateCheckpoint.candidate_id == CandidateRow.id
-    mine = CandidateCheckpoint.checkpoint_id == CheckpointStatus.checkpoint_id
-    waiting = (CandidateRow.state == CandidateState.WAITING) & (CandidateRow.profile == CheckpointStatus.profile)
-    return exists().where(linked, mine, waiting)
+def _waiting_checkpoints(profile: str) -> Select[int]:
+    """Checkpoints for which a candidate waits for review on the profile."""
+    query = select(CandidateCheckpoint.checkpoint_id).join(CandidateRow)
+    return query.where(CandidateRow.state == CandidateState.WAITING, CandidateRow.profile == profile)
 
 
 def _dropped() -> ColumnElement[bool]:
     """The newest catalogue row of the model left it out."""
-    entry = aliased(CatalogueEntry)
-    newest = select(func.max(entry.id)).where(entry.model_id == Model.id).correlate(Model).scalar_subquery()
-    return exists().where(CatalogueEntry.id == newest, CatalogueEntry.dropped_kind.is_not(None))
+    newest = select(func.max(CatalogueEntry.id)).group_by(CatalogueEntry.model_id)
+    left_out = select(CatalogueEntry.model_id).where(CatalogueEntry.id.in_(newest))
+    return Model.id.in_(left_out.where(CatalogueEntry.dropped_kind.is_not(None)))
 
 
-def _having(outcome: str) -> list[ColumnElement[bool]]:
+def _having(outcome: str, profile: str) -> list[ColumnElement[bool]]:
     if outcome == NOT_RUN:
         return [CheckpointStatus.checkpoint_id.is_(None), ~_dropped()]
     if outcome == Outcome.FAILED:
         return [or_(CheckpointStatus.outcome == outcome, CheckpointStatus.checkpoint_id.is_(None) & _dropped())]
     if outcome == WAITING:
-        return [CheckpointStatus.outcome == Outcome.FAILED, _waits()]
+        waiting = CheckpointStatus.checkpoint_id.in_(_waiting_checkpoints(profile))
+        return [CheckpointStatus.outcome == Outcome.FAILED, waiting]
     return [CheckpointStatus.outcome == outcome]
 
 
@@ -102,7 +106,7 @@ def list_models(
     if search:
         query = query.where(Model.name.icontains(search, autoescape=True))
     if outcome:
-        query = query.where(*_having(outcome))
+        query = query.where(*_having(outcome, profile))
     if after:
         query = query.where(_after(after))
     return _complete(session, profile, session.execute(query).all())
@@ -145,8 +149,21 @@ def newest_entries(session: Session, model_ids: Sequence[int]) -> dict[int, Cata
 
 def count_outcomes(session: Session, profile: str) -> dict[str, int]:
     """How many models the list shows for each outcome; those that wait are among the failed ones."""
-    counted = _models_with_status(profile).with_only_columns(func.count(Model.id))
-    return {outcome: session.scalar(counted.where(*_having(outcome))) or 0 for outcome in OUTCOMES}
+    without = case((_dropped(), Outcome.FAILED.value), else_=NOT_RUN)
+    outcome = func.coalesce(CheckpointStatus.outcome, without)
+    counted = _models_with_status(profile).with_only_columns(outcome, func.count(Model.id)).group_by(outcome)
+    found = dict(session.execute(counted).all()) | {WAITING: _count_waiting(session, profile)}
+    return {name: found.get(name, 0) for name in OUTCOMES}
+
+
+def _count_waiting(session: Session, profile: str) -> int:
+    """Models with a candidate that waits. Begins at the candidates: they are few."""
+    waiting = _waiting_checkpoints(profile).distinct().subquery()
+    newest = select(func.max(Checkpoint.id)).group_by(Checkpoint.model_id)
+    on_profile = (CheckpointStatus.checkpoint_id == waiting.c.checkpoint_id) & (CheckpointStatus.profile == profile)
+    query = select(func.count()).select_from(waiting).join(CheckpointStatus, on_profile)
+    query = query.where(CheckpointStatus.outcome == Outcome.FAILED, CheckpointStatus.checkpoint_id.in_(newest))
+    return session.scalar(query) or 0
 
 
 def profiles_with_verdicts(session: Session) -> list[str]:
@@ -163,19 +180,18 @@ def review_load(session: Session) -> Queue:
 
 def blocking_ops(session: Session, profile: str, limit: int) -> list[BlockingOp]:
     """The operations that fail in models that do not pass on the profile, most downloads first."""
+    newest = newest_checkpoints()
     failing = (
-        select(FailureRow.op, Model.id, Model.downloads)
+        select(FailureRow.op, newest.c.model_id)
         .join(CheckpointStatus, CheckpointStatus.run_id == FailureRow.run_id)
-        .join(Checkpoint, Checkpoint.id == CheckpointStatus.checkpoint_id)
-        .join(Model, Model.id == Checkpoint.model_id)
-        .where(CheckpointStatus.profile == profile, CheckpointStatus.outcome == Outcome.FAILED)
-        .where(FailureRow.op != "", Checkpoint.id == _newest_checkpoint())
+        .join(newest, newest.c.id == CheckpointStatus.checkpoint_id)
+        .where(CheckpointStatus.profile == profile, CheckpointStatus.outcome == Outcome.FAILED, FailureRow.op != "")
         .distinct()
         .subquery()
     )
-    downloads = func.sum(failing.c.downloads)
-    query = select(failing.c.op, func.count(), downloads).group_by(failing.c.op)
-    rows = session.execute(query.order_by(downloads.desc(), failing.c.op).limit(limit))
+    downloads = func.sum(Model.downloads)
+    query = select(failing.c.op, func.count(), downloads).join(Model, Model.id == failing.c.model_id)
+    rows = session.execute(query.group_by(failing.c.op).order_by(downloads.desc(), failing.c.op).limit(limit))
     return [BlockingOp(op, models, int(total)) for op, models, total in rows]
 
 
