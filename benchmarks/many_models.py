@@ -55,7 +55,7 @@ def fill(session: Session, models: int = MODELS, *, seed: int = 8) -> int:
     """Fill an empty migrated database; the number of its newest sweep, which is still running."""
     mark_demo(session, "a database for benchmarks, its figures are drawn")
     _bulk(session, Adapter, _adapters())
-    plan = list(_plan(random.Random(seed), models))
+    plan = list(_plan(random.Random(seed), models))  # noqa: S311 - nothing secret is drawn
     for table, rows in _tables(plan).items():
         _bulk(session, table, rows)
     session.flush()
@@ -200,7 +200,7 @@ def _diagnoses(m: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for kind, op in m["causes"] if m["outcome"] == "failed" else ():
         failure = {**_failure(kind, op), "layers": 1, "shapes": [], "dtypes": ["float16"], "scalars": [],
                    "dtype_run": "float16", "after": False}  # fmt: skip
-        data = {"failure": failure, "patterns": [], "evidence": {}, "no_patch": None}
+        data: dict[str, Any] = {"failure": failure, "patterns": [], "evidence": {}, "no_patch": None}
         yield {"run_id": _run_id(m, "diagnose"), "checkpoint_id": m["number"], "kind": kind, "op": op, "data": data}
 
 
@@ -231,7 +231,7 @@ def _adapters() -> list[dict[str, Any]]:
 def _candidates(plan: list[dict[str, Any]]) -> dict[Any, list[dict[str, Any]]]:
     """One waiting candidate for each of the first failing models, with evidence that a row can hold."""
     chosen = list(enumerate([m for m in plan if m["outcome"] == "failed"][:CANDIDATES], start=1))
-    patch = {"pattern": "P20", "parameters": {}, "drafter": "rules", "exactness": "exact", "bound": None, "proof": [],
+    patch: dict[str, Any] = {"pattern": "P20", "parameters": {}, "drafter": "rules", "exactness": "exact", "bound": None, "proof": [],
              "cures": [], "model": None, "trajectory": None}  # fmt: skip
     rows = [{"id": n, "digest": _digest(f"candidate {n}"), "family": m["family"], "profile": PROFILE,
              "dtype": "float16", "state": "waiting", "data": {}, "created_at": m["at"], "updated_at": m["at"]}
