@@ -231,8 +231,8 @@ def _adapters() -> list[dict[str, Any]]:
 def _candidates(plan: list[dict[str, Any]]) -> dict[Any, list[dict[str, Any]]]:
     """One waiting candidate for each of the first failing models, with evidence that a row can hold."""
     chosen = list(enumerate([m for m in plan if m["outcome"] == "failed"][:CANDIDATES], start=1))
-    patch: dict[str, Any] = {"pattern": "P20", "parameters": {}, "drafter": "rules", "exactness": "exact", "bound": None, "proof": [],
-             "cures": [], "model": None, "trajectory": None}  # fmt: skip
+    patch: dict[str, Any] = {"pattern": "P20", "parameters": {}, "drafter": "rules", "exactness": "exact",
+                             "bound": None, "proof": [], "cures": [], "model": None, "trajectory": None}  # fmt: skip
     rows = [{"id": n, "digest": _digest(f"candidate {n}"), "family": m["family"], "profile": PROFILE,
              "dtype": "float16", "state": "waiting", "data": {}, "created_at": m["at"], "updated_at": m["at"]}
             for n, m in chosen]  # fmt: skip
