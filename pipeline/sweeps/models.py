@@ -24,6 +24,7 @@ class Model(Base):
     """One Hub id, any revision. `rank` and `downloads` are those of the last snapshot that listed it."""
 
     __tablename__ = "models"
+    __table_args__ = (Index(None, "downloads", "id"),)
 
     id: Mapped[int] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(String(200), unique=True)
@@ -37,7 +38,7 @@ class Checkpoint(Base):
     """One model at one revision. `facts` is the catalogue's record of it, `family` the digest of its structure."""
 
     __tablename__ = "checkpoints"
-    __table_args__ = (UniqueConstraint("model_id", "revision"),)
+    __table_args__ = (UniqueConstraint("model_id", "revision"), Index(None, "model_id", "id"))
 
     id: Mapped[int] = mapped_column(primary_key=True)
     model_id: Mapped[int] = mapped_column(ForeignKey("models.id"))

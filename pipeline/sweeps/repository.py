@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import ScalarSelect, Select, func, or_, select
+from sqlalchemy import ColumnElement, FromClause, ScalarSelect, Select, Subquery, case, func, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from pipeline.database.insert import insert_or_return
+from pipeline.releases.models import Adapter
 from pipeline.sweeps.errors import UnknownModel, UnknownSweep
 from pipeline.sweeps.models import (
     Capability,
@@ -21,7 +22,25 @@ from pipeline.sweeps.models import (
     SweepRun,
     SweepState,
 )
-from pipeline.work.models import ACTIVE_STATES, FailureRow, Run, RunState
+from pipeline.work.models import ACTIVE_STATES, FailureRow, Outcome, Run, RunState
+
+_HONEST = ~CheckpointStatus.scripted
+_PASSES = _HONEST & (CheckpointStatus.outcome == Outcome.PASSED)
+CLAIMS: dict[str, ColumnElement[bool]] = {
+    "total": Model.id.is_not(None),
+    "supported": _HONEST & CheckpointStatus.supported,
+    "passing_real": _PASSES & (CheckpointStatus.weights == "real"),
+    "passing_synthetic": _PASSES & (CheckpointStatus.weights == "synthetic"),
+    "truncated": _PASSES & CheckpointStatus.depth.is_not(None),
+}
+"""The figures of coverage, each with what a model (and its status, if it has one) must be to count."""
+
+
+class Counted(NamedTuple):
+    """The figures of `CLAIMS` over some models: how many they are, and their downloads."""
+
+    models: dict[str, int]
+    downloads: dict[str, int]
 
 
 def get_model(session: Session, name: str) -> Model:
@@ -157,7 +176,63 @@ def checkpoint_of_model(session: Session, name: str, revision: str | None = None
     return session.scalar(query.order_by(Checkpoint.id.desc()).limit(1))
 
 
-def failing_ops(session: Session, run_id: int) -> list[str]:
-    """The operations that failed in a run, each once."""
-    query = select(FailureRow.op).where(FailureRow.run_id == run_id, FailureRow.op != "").distinct()
-    return list(session.scalars(query.order_by(FailureRow.op)))
+def newest_checkpoints() -> Subquery:
+    """The newest checkpoint (`id`) of every model (`model_id`): for queries over all models. One index answers it."""
+    query = select(Checkpoint.model_id, func.max(Checkpoint.id).label("id")).group_by(Checkpoint.model_id)
+    return query.subquery("newest")
+
+
+def _all_models(profile: str) -> tuple[Subquery, FromClause]:
+    """Every model, with its newest checkpoint's status on the profile where it has one."""
+    newest = newest_checkpoints()
+    on_profile = (CheckpointStatus.checkpoint_id == newest.c.id) & (CheckpointStatus.profile == profile)
+    models = Model.__table__.outerjoin(newest, newest.c.model_id == Model.id)
+    return newest, models.outerjoin(CheckpointStatus.__table__, on_profile)
+
+
+def _figures() -> list[ColumnElement[Any]]:
+    counts = [func.count(Model.id).filter(claim) for claim in CLAIMS.values()]
+    sums = [func.coalesce(func.sum(Model.downloads).filter(claim), 0) for claim in CLAIMS.values()]
+    return [*counts, *sums]
+
+
+def _counted(values: Sequence[Any]) -> Counted:
+    numbers = [int(value) for value in values]
+    middle = len(CLAIMS)
+    return Counted(dict(zip(CLAIMS, numbers[:middle], strict=True)), dict(zip(CLAIMS, numbers[middle:], strict=True)))
+
+
+def count_models(session: Session, profile: str) -> Counted:
+    """The figures over every model."""
+    _, models = _all_models(profile)
+    return _counted(session.execute(select(*_figures()).select_from(models)).one())
+
+
+def count_by_family(session: Session, profile: str) -> dict[str, Counted]:
+    """The figures by the family of each model's newest checkpoint."""
+    newest, models = _all_models(profile)
+    family = case(
+        (CheckpointStatus.checkpoint_id.is_(None), "not inspected"), else_=func.coalesce(Checkpoint.family, "unknown")
+    )
+    return _count_by(session, family, models.outerjoin(Checkpoint.__table__, Checkpoint.id == newest.c.id))
+
+
+def count_by_release(session: Session, profile: str) -> dict[str, Counted]:
+    """The figures by the adapter that each model's status rests on; `stock` for none."""
+    _, models = _all_models(profile)
+    source = models.outerjoin(Adapter.__table__, Adapter.id == CheckpointStatus.adapter_id)
+    query = select(Adapter.name, Adapter.version, Adapter.origin, *_figures()).select_from(source)
+    rows = session.execute(query.group_by(Adapter.name, Adapter.version, Adapter.origin))
+    return {f"{row[0]} v{row[1]} ({row[2]})" if row[0] else "stock": _counted(row[3:]) for row in rows}
+
+
+def count_by_op(session: Session, profile: str) -> dict[str, Counted]:
+    """The figures by the operations that fail in the run each model's status rests on; a model counts under each."""
+    _, models = _all_models(profile)
+    failing = select(FailureRow.run_id, FailureRow.op).where(FailureRow.op != "").distinct().subquery("failing")
+    return _count_by(session, failing.c.op, models.join(failing, failing.c.run_id == CheckpointStatus.run_id))
+
+
+def _count_by(session: Session, name: ColumnElement[str], source: FromClause) -> dict[str, Counted]:
+    rows = session.execute(select(name, *_figures()).select_from(source).group_by(name))
+    return {str(row[0]): _counted(row[1:]) for row in rows}

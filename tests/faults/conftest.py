@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.installation import Installation
+from benchmarks.servers import Postgres, Redis
 from pipeline.catalogue.entry import CatalogueEntry
 from pipeline.database.engine import dispose_engines
 from pipeline.settings import Settings, get_settings
 from pipeline.work.installation import prepare_installation
 
 from ..pipeline.conftest import FAKE_CHILD, listed, wait_until
-from .installation import Installation, Postgres, Redis
 
 
 @pytest.fixture

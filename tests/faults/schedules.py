@@ -21,11 +21,12 @@ from typing import NamedTuple
 
 import psutil
 
+from benchmarks.installation import Installation, Process
+from benchmarks.servers import Postgres, Redis
 from pipeline.settings import get_settings
 from pipeline.work.installation import prepare_installation
 
 from ..pipeline.conftest import FAKE_CHILD
-from .installation import Installation, Postgres, Process, Redis
 from .work import Work
 
 LATEST_S = 2.0

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from benchmarks.installation import Installation
 from pipeline.database.accounts import ensure_principal
 from pipeline.database.models import PrincipalKind, Role
 from pipeline.database.unit_of_work import reading, unit_of_work
@@ -24,7 +25,6 @@ from pipeline.work.models import Run
 from pipeline.work.worker import work_on
 
 from ..pipeline.conftest import FAKE_CHILD
-from .installation import Installation
 from .proxy import CommitEater
 from .schedules import Runner
 from .work import Work, until

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from .installation import Installation
+from benchmarks.installation import Installation
+
 from .schedules import FAULTS, Runner, Schedule
 
 SEEDS = range(25)

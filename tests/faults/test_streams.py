@@ -9,6 +9,7 @@ from contextlib import suppress
 import httpx
 import pytest
 
+from benchmarks.installation import Installation, Process
 from pipeline.database.accounts import ensure_principal, issue
 from pipeline.database.events import emit
 from pipeline.database.models import PrincipalKind, Role, SessionKind
@@ -16,8 +17,6 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.sweeps.schemas import SweepOptions
 from pipeline.sweeps.service import start_sweep
 from pipeline.work.control import cancel_everything
-
-from .installation import Installation, Process
 
 pytestmark = [pytest.mark.postgres, pytest.mark.redis]
 WRITERS, EACH = 3, 40

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import pwd
 import runpy
 import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from benchmarks.servers import answers_sql, start_postgres, wait_until
 from pipeline.catalogue.entry import CatalogueEntry
 from pipeline.database import migrate
 from pipeline.database.engine import dispose_engines
@@ -31,32 +30,6 @@ from pipeline.work.models import Run
 from pipeline.work.process import ChildResult, kill_tree, reaper_command
 
 FAKE_CHILD = Path(__file__).parent / "work" / "fake_child.py"
-START_S = 120.0
-
-
-def unprivileged_user() -> dict[str, int]:
-    """The user and group to drop to when root: PostgreSQL refuses to run as root. Empty for others."""
-    if os.geteuid() != 0:
-        return {}
-    names = {entry.pw_name for entry in pwd.getpwall()}
-    entry = pwd.getpwnam("postgres" if "postgres" in names else "nobody")
-    return {"user": entry.pw_uid, "group": entry.pw_gid}
-
-
-def wait_until(claim: Callable[[], bool], seconds: float = START_S) -> None:
-    """Wait until `claim()` holds; a test that hangs on it fails with the claim's name."""
-    deadline = time.monotonic() + seconds
-    while not claim():
-        assert time.monotonic() < deadline, f"{claim} did not come true"
-        time.sleep(0.05)
-
-
-def postgres_program(name: str) -> str:
-    found = shutil.which(name) or next(
-        iter(sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), reverse=True)), None
-    )
-    assert found is not None, f"{name} is not installed"
-    return str(found)
 
 
 @pytest.fixture(scope="session")
@@ -71,27 +44,6 @@ def postgres_folder() -> Iterator[Path]:
         server.wait(20)
     finally:
         shutil.rmtree(folder)
-
-
-def start_postgres(folder: Path) -> subprocess.Popen[bytes]:
-    who = unprivileged_user()
-    drop = ["setpriv", f"--reuid={who['user']}", f"--regid={who['group']}", "--clear-groups", "--"] if who else []
-    if who:
-        os.chown(folder, who["user"], who["group"])
-    data = str(folder / "data")
-    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": "/"}
-    initdb = [postgres_program("initdb"), "-D", data, "-A", "trust", "-U", "factory", "-E", "UTF8", "--no-sync"]
-    subprocess.run([*drop, *initdb], check=True, **quiet)
-    options = ["-k", str(folder), "-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=60"]
-    return subprocess.Popen(reaper_command([*drop, postgres_program("postgres"), "-D", data, *options]), **quiet)
-
-
-def answers_sql(folder: Path) -> bool:
-    try:
-        psycopg.connect(host=str(folder), user="factory", dbname="postgres").close()
-    except psycopg.OperationalError:
-        return False
-    return True
 
 
 @pytest.fixture(scope="session")
