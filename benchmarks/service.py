@@ -173,6 +173,11 @@ def has_ended(sweep: int) -> bool:
         return sweeps.count_unfinished_runs(session, sweep) == 0
 
 
+def wait_for(sweep: int) -> None:
+    """Wait for the end of a sweep."""
+    wait_until(lambda: has_ended(sweep), END_S)
+
+
 def count_passed(sweep: int) -> int:
     """Runs of the sweep that passed."""
     with reading() as session:
@@ -183,7 +188,7 @@ def start_workers(made: Installation, workers: int) -> list[Process]:
     """The worker with so many slots, and the dispatcher, at rest: one run has been done."""
     processes = [made.start(name, workers=str(workers)) for name in ("worker", "dispatcher")]
     warm = start_work("quick", workers * 2)
-    wait_until(lambda: has_ended(warm), END_S)
+    wait_for(warm)
     return processes
 
 
@@ -205,7 +210,7 @@ def overhead() -> Iterator[Figure]:
         for part in range(3):
             before = cpu_s(pids), cpu_s(made.postgres.processes())
             sweep = start_work(f"quick-{part}", RUNS)
-            wait_until(lambda number=sweep: has_ended(number), END_S)
+            wait_for(sweep)
             runs = count_passed(sweep)
             assert runs == 3 * RUNS, f"{runs} runs passed"
             samples.append(1000 * (cpu_s(pids) - before[0]) / runs)
@@ -231,7 +236,7 @@ def _seconds(kind: str, workers: int) -> float:
         with unit_of_work() as session:
             resume_queue(session)
         began = time.perf_counter()
-        wait_until(lambda: has_ended(sweep), END_S)
+        wait_for(sweep)
         assert count_passed(sweep) == 30
         return round(time.perf_counter() - began, 2)
 
@@ -292,7 +297,7 @@ def memory() -> Iterator[Figure]:
             sweep = start_work(f"quick-round{round_}", 3)
             for path in PAGES.values():
                 api.get(path.removesuffix("&cursor={cursor}"))
-            wait_until(lambda number=sweep: has_ended(number), END_S)
+            wait_for(sweep)
             if time.monotonic() - began > MEMORY_SETTLE_S:
                 sizes.append(sum(psutil.Process(p).memory_info().rss for p in own_pids(processes)) / 2**20)
             time.sleep(1)

@@ -107,14 +107,14 @@ def _judged(number: int, draw: random.Random) -> tuple[Row, Row, list[Row]]:
         "tier": "sweep", "profile": PROFILE, "environment": digest("environment"),
         "fingerprint": digest("print", number % 2_000),
     }  # fmt: skip
-    run = {
+    run: Row = {
         **shared, "id": number, "content_key": digest("run", number), "checkpoint_id": number, "weights_mode": "auto",
         "releases_mode": "bundled", "lane": 0, "priority": -number, "downloads": 0, "state": "done", "fence": 1,
         "deliveries": 1, "attempts": 1, "seconds": 12.0, "peak_rss_mb": 900.0, "versions": {}, "artefacts": [],
         "measurements": {"worst_token_cosine": 0.9991, "cases": 8}, "evidence": {}, "created_at": finished,
         "finished_at": finished,
     }  # fmt: skip
-    status = {
+    status: Row = {
         **shared, "checkpoint_id": number, "run_id": number, "supported": passed, "scripted": False,
         "stock_reason": "", "updated_at": finished,
     }  # fmt: skip
