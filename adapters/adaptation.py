@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from .describe import describe
 from .digests import name_of
 from .errors import (
     AdapterWithdrawn,
@@ -61,19 +62,20 @@ def adapt(
     """
     whole, model = model, base_of(model)
     _check_ready(whole, model, torch.device(device))
-    if patches is None:
-        manifest = manifest or _look_up(model)
-        patches = manifest.patches
+    adapter = manifest if manifest is not None or patches is not None else _look_up(model)
+    manifest = _for_model(adapter, model)
+    patches = patches if patches is not None else manifest.patches if manifest is not None else ()
     chosen = [patch_from(data) for data in patches]
     check_set(chosen)
     digests = [patch.digest(model) for patch in chosen]
-    if manifest is not None:
-        check_not_withdrawn(manifest)
+    if adapter is not None and manifest is not None:
+        check_not_withdrawn(adapter)
         check_targets(model, manifest)
     context = PatchContext(torch.device(device), _run_dtype(model, chosen, dtype or _policy(manifest)))
     undo = Reversal()
     try:
-        facts = _facts(model, chosen, patches, digests, context, manifest, compile)
+        facts = _facts(model, chosen, patches, digests, context, compile)
+        facts |= {"adapter": adapter and adapter.summary(), "evidence": manifest.evidence if manifest else ()}
         _apply(model, chosen, context, undo, compile)
         _keep_head(whole, model, undo)
     except BaseException:
@@ -114,6 +116,11 @@ def check_not_withdrawn(manifest: Manifest) -> None:
     reason = withdrawal_of(manifest)
     if reason is not None:
         raise AdapterWithdrawn(f"{manifest.name} {manifest.version} is withdrawn: {reason}; load a newer bundle")
+
+
+def _for_model(adapter: Manifest | None, model: nn.Module) -> Manifest | None:
+    """What an adapter for several families does to this model; one for one family as it is."""
+    return adapter.for_model(describe(model)) if adapter is not None and adapter.members else adapter
 
 
 def _look_up(model: nn.Module) -> Manifest:
@@ -175,20 +182,17 @@ def _facts(
     given: Sequence[Mapping[str, Any]],
     digests: Sequence[str],
     context: PatchContext,
-    manifest: Manifest | None,
     compiled: bool,
 ) -> dict[str, Any]:
     blocks = find_blocks(model)
     entries = [_entry(model, *each) for each in zip(chosen, given, digests, strict=True)]
     return {
-        "adapter": manifest.summary() if manifest is not None else None,
         "device": str(context.device),
         "dtype": str(context.dtype).removeprefix("torch."),
         "form": "block" if compiled else "eager",
         "blocks": len(blocks),
         "block_kinds": len({type(b.module) for b in blocks}),
         "patches": entries,
-        "evidence": manifest.evidence if manifest is not None else (),
     }
 
 

@@ -22,7 +22,9 @@ from .structure import (
     is_causal,
     position_table,
 )
+from .tasks import base_of
 
+ANY = "any"
 ACTIVATION_FIELDS = ("hidden_act", "activation", "activation_function", "hidden_activation")
 
 
@@ -40,9 +42,11 @@ def describe(model_or_config: nn.Module | PreTrainedConfig) -> dict[str, Any]:
 
     Keys: `block` and `embeddings` (class names), `attention` (names of q/k/v, or None when fused), `head_dim`,
     `kv_groups`, `attention_function`, `scale`, `hidden_act`, `norm` (`pre`, `post` or None), `norm_class`, `positions`
-    (`absolute`, `by_id`, `rotary`, `none`), `causal`, `shared_blocks`. Raises StructureUnknown.
+    (`absolute`, `by_id`, `rotary`, `none`), `causal`, `shared_blocks`. What is described is what `adapt` would adapt:
+    of a model with a head or a shell, the base. Raises StructureUnknown, WrongTask.
     """
-    model = model_or_config if isinstance(model_or_config, nn.Module) else model_on_meta(model_or_config)
+    whole = model_or_config if isinstance(model_or_config, nn.Module) else model_on_meta(model_or_config)
+    model = base_of(whole)
     blocks = find_blocks(model)
     return {
         "block": name_of(type(blocks[0].module)),
@@ -58,7 +62,12 @@ def describe(model_or_config: nn.Module | PreTrainedConfig) -> dict[str, Any]:
 
 
 def matches(predicate: dict[str, Any], description: dict[str, Any]) -> bool:
-    """True if every word of the predicate has the described value, or one of a list of values. An empty one never."""
+    """True if every word of the predicate has the described value, or one of a list of values. An empty one never.
+
+    {"any": [predicates]} is true if one of them is.
+    """
+    if ANY in predicate:
+        return set(predicate) == {ANY} and any(matches(one, description) for one in predicate[ANY])
     return bool(predicate) and all(
         description.get(word, _NOTHING) in (value if isinstance(value, list) else [value])
         for word, value in predicate.items()

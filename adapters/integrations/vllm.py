@@ -84,7 +84,8 @@ def register() -> None:
 def documents() -> dict[str, dict[str, Any]]:
     """Activation of transformers → operator document that replaces it; loaded adapters before bundled ones."""
     found: dict[str, dict[str, Any]] = {}
-    for manifest in (*loaded_manifests(), *bundled_manifests()):
+    adapters = (*loaded_manifests(), *bundled_manifests())
+    for manifest in (adapter.for_family(family) for adapter in adapters for family in adapter.families):
         name = manifest.predicate.get("hidden_act")
         for patch in manifest.patches:
             if patch["pattern"] == "P01" and name in ACTIVATIONS:

@@ -85,9 +85,10 @@ def accept_withdrawals(document: bytes, trust: Trust, *, signer: str) -> dict[st
 
 def locked_digests(manifest: Manifest) -> dict[str, Any]:
     """What a lockfile holds of a manifest: digests of the adapter, of its patches with their targets, of evidence."""
+    parts = [manifest.for_family(family) for family in manifest.families]
     return {
         "adapter": manifest.digest,
-        "patches": [[p["pattern"], p.get("digest"), p.get("target_digest")] for p in manifest.patches],
+        "patches": [[p["pattern"], p.get("digest"), p.get("target_digest")] for part in parts for p in part.patches],
         "evidence": list(manifest.evidence),
     }
 

@@ -9,7 +9,6 @@ from transformers import PreTrainedConfig
 
 from ..describe import describe, matches
 from ..errors import StructureUnknown, WrongTask
-from ..tasks import base_of
 from .manifest import Manifest, load_manifest
 
 _loaded: list[Manifest] = []
@@ -67,8 +66,7 @@ def find(
     if not candidates:
         return None
     try:
-        found = base_of(model_or_config) if isinstance(model_or_config, nn.Module) else model_or_config
-        description = describe(found)
+        description = describe(model_or_config)
     except (StructureUnknown, WrongTask):
         return None
     return next((m for m in candidates if matches(m.predicate, description)), None)

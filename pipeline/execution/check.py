@@ -28,7 +28,7 @@ def check(
     with tempfile.TemporaryDirectory(prefix="spyre-check-") as work:
         spec = base_spec(model_or_path, profile, weights, device, Path(work))
         found = run_stage("inspect", spec)
-        spec |= {"checkpoint_dir": found["checkpoint_dir"]}
+        spec |= {"checkpoint_dir": found["checkpoint_dir"], "family": found["family"]}
         manifest = matching_manifest(found["family"], profile) if adapter else None
         captured = run_stage("capture", {**spec, "adapter": manifest})
         result = answer(model_or_path, profile, found, manifest, captured)
@@ -74,9 +74,9 @@ def run_stage(stage: str, spec: dict[str, Any]) -> dict[str, Any]:
 
 def matching_manifest(family: str, profile: str) -> dict[str, Any] | None:
     """The bundled adapter of the family for the profile, as plain data; None if there is none."""
-    from pipeline.releases.service import bundled_manifests
+    from pipeline.releases.service import bundled_manifests, families_of
 
-    return next((m for m in bundled_manifests() if m["profile"] == profile and m["family"] == family), None)
+    return next((m for m in bundled_manifests() if m["profile"] == profile and family in families_of(m)), None)
 
 
 def answer(

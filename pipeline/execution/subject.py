@@ -66,10 +66,19 @@ def subject_from_spec(spec: dict[str, Any]) -> Subject:
         revision=spec.get("revision"),
         weights=spec.get("weights", "auto"),
         tier=spec.get("tier", "sweep"),
-        adapter=spec.get("adapter"),
+        adapter=adapter_for(spec.get("adapter"), spec.get("family")),
         candidate=spec.get("candidate"),
         device=spec.get("device", "simulator"),
         seeds=seeds_from_dict(spec["seeds"]) if spec.get("seeds") else None,
         weights_dir=Path(spec["weights_dir"]) if spec.get("weights_dir") else None,
         spec={name: spec[name] for name in REPLAYED if spec.get(name) is not None},
     )
+
+
+def adapter_for(manifest: dict[str, Any] | None, family: str | None) -> dict[str, Any] | None:
+    """What an adapter does to a checkpoint of `family`: of one that serves several families, that family's part."""
+    if manifest is None or not manifest.get("members"):
+        return manifest
+    from adapters.releases.manifest import manifest_from_dict
+
+    return manifest_from_dict(manifest).for_family(str(family)).to_dict()

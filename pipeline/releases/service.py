@@ -64,6 +64,11 @@ def manifest_digest(manifest: dict[str, Any]) -> str:
     return hashlib.sha256(canonical({k: v for k, v in manifest.items() if k not in left_out})).hexdigest()
 
 
+def families_of(manifest: dict[str, Any]) -> list[str]:
+    """The families a manifest serves: those of its members, or its own."""
+    return [member["family"] for member in manifest.get("members") or ()] or [manifest["family"]]
+
+
 def release(session: Session, candidate: CandidateRow) -> Adapter:
     """Make the candidate an adapter of origin `service`; its manifest is stored as an artefact first."""
     manifest = manifest_of(candidate, repository.next_version(session, candidate.family))
@@ -80,7 +85,7 @@ def _store(session: Session, manifest: dict[str, Any], candidate: CandidateRow |
         "version": int(str(manifest["version"]).split(".")[0]),
         "scripted": any(patch.get("model") == SCRIPTED for patch in manifest["patches"]),
         "manifest": whole,
-        "predicate": {"families": [manifest["family"]]},
+        "predicate": {"families": families_of(manifest)},
         "artefact_digest": store_json(session, whole, "manifest"),
         "candidate_id": candidate.id if candidate else None,
         "request_id": candidate.request_id if candidate else None,

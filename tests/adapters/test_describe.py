@@ -7,8 +7,12 @@ from collections.abc import Callable
 import pytest
 from torch import nn
 
+from adapters import adapt
 from adapters.describe import describe, matches
 from adapters.errors import StructureUnknown
+from adapters.releases.manifest import Manifest, record_digests
+from adapters.tasks import base_of
+from tests.adapters.patches.families import family
 
 FAMILIES = ["bert", "albert", "roberta", "mpnet", "distilbert", "electra"]
 
@@ -60,3 +64,16 @@ def test_a_config_of_an_unknown_class_is_refused() -> None:
 
     with pytest.raises(StructureUnknown):
         describe(PreTrainedConfig())
+
+
+def test_a_shell_around_a_model_is_described_and_bound_as_the_model_that_is_adapted() -> None:
+    shell = family("dpr")
+    base = base_of(shell)
+    assert base is not shell
+    assert describe(shell) == describe(base) == describe(shell.config)
+    patches = [{"pattern": "P40", "parameters": {}}, {"pattern": "P61", "parameters": {}}]
+    assert record_digests(shell, patches) == record_digests(base, patches)
+    words = describe(shell)
+    manifest = Manifest("m", "1", "f", "profile-2026-08", words, tuple(record_digests(shell, patches)))
+    with adapt(shell, manifest=manifest, device="cpu", compile=False) as handle:
+        assert [p["pattern"] for p in handle.report()["patches"]] == ["P40", "P61"]
