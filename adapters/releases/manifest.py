@@ -80,10 +80,9 @@ class Manifest:
         member = next((m for m in self.members if wanted(m)), None)
         if member is None:
             raise ManifestRefused(f"{self.name} {self.version} serves {', '.join(self.families)}, not this model")
-        own = {k: member[k] for k in ("family", "predicate", "dtype_policy")}
-        patches = tuple(_taken(self.patches, taken) for taken in member["patches"])
-        lists = {k: tuple(member[k]) for k in ("buckets", "evidence")}
-        return replace(self, **own, **lists, patches=patches, members=())
+        own: dict[str, Any] = {k: member[k] for k in ("family", "predicate", "dtype_policy")}
+        own |= {k: tuple(member[k]) for k in ("buckets", "evidence")}
+        return replace(self, **own, patches=tuple(_taken(self.patches, t) for t in member["patches"]), members=())
 
     def summary(self) -> dict[str, Any]:
         """What a report says about the adapter."""
