@@ -109,6 +109,12 @@ def splits_stick(failure: Failure, facts: Facts) -> bool:
     return layout and facts.head_dim is not None and facts.head_dim % STICK != 0
 
 
+def refuses_few_rows(failure: Failure, facts: Facts) -> bool:
+    """True where a product over whole heads is refused for its number of rows: padded lengths have enough of them."""
+    product = "mm" in failure.op or "scaled_dot_product" in failure.op
+    return failure.kind is FailureKind.SHAPE_LIMIT and failure.place == "block" and product
+
+
 def is_wrong(op: str, cause: str) -> Callable[[Failure, Facts], bool]:
     """Wrong values of `op` that an experiment narrowed to `cause` ("layout", "length", "border" or "value")."""
 
@@ -163,7 +169,10 @@ ROWS: tuple[Row, ...] = (
     Row(in_elementwise_module, lambda f, facts: PatternUse("P01", {"module_class": module_class(f, facts)})),
     Row(is_wrong("scaled_dot_product_attention", "layout"), constant("P54")),
     Row(
-        is_wrong("scaled_dot_product_attention", "length"),
+        lambda f, facts: (
+            (refuses_few_rows(f, facts) and not splits_stick(f, facts))
+            or is_wrong("scaled_dot_product_attention", "length")(f, facts)
+        ),
         lambda _f, facts: PatternUse("P63", {"multiple": STICK, "side": "left" if facts.causal else "right"}),
     ),
     Row(is_wrong("block", "border"), constant("P61")),

@@ -64,11 +64,13 @@ LONG = 1024
 
 
 def rare_inputs(config: Any) -> dict[str, dict[str, torch.Tensor]]:
-    """Host inputs that reach branches which the probe does not: one row, no padding, as long as a text may be."""
+    """Host inputs that reach branches which the probe does not: one row without padding, as long as a text may be, and
+    one token alone (products of single rows lie otherwise on the device)."""
     positions = getattr(config.get_text_config(), "max_position_embeddings", None) or LONG
     longest = min(int(positions), LONG)
     alone = {k: _lengthened(v[:1], longest) for k, v in probe_inputs(config).items()}
-    return {f"one row of {longest} tokens without padding": alone}
+    single = {k: v[:1, :1].contiguous() for k, v in alone.items()}
+    return {f"one row of {longest} tokens without padding": alone, "one token alone": single}
 
 
 def _lengthened(row: torch.Tensor, length: int) -> torch.Tensor:

@@ -120,3 +120,10 @@ def test_refused_look_ups_move_to_the_host() -> None:
         dtype_run="float32",
     )
     assert ids(found, Facts(64)) == ["P30"]
+
+
+def test_a_product_refused_for_a_single_row_asks_for_padded_lengths() -> None:
+    alone = failure("shape_limit", "aten.bmm.default")
+    assert ids(alone, Facts(64)) == ["P63"]
+    assert "P63" not in ids(alone, Facts(32)), "heads that split a stick are another cause"
+    assert ids(failure("shape_limit", "aten.bmm.default", place="outside"), Facts(64)) == []
