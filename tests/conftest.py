@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +24,9 @@ SERVICES = {
     "browser": ("Chromium", lambda: shutil.which("chromium")),
     "sandbox": ("bubblewrap", lambda: shutil.which("bwrap")),
 }
+TORCH_STATE = ("get_default_dtype", "is_grad_enabled", "get_num_threads", "are_deterministic_algorithms_enabled")
+SET_FOR_GOOD = ("PYTEST_CURRENT_TEST", "SPYRE_IN_USE")
+"""Set by pytest for each test, and by the device when a process begins to use it."""
 SKIPS_FORBIDDEN = os.environ.get("SPYRE_FACTORY_TEST_SKIPS") == "forbidden"
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -44,3 +49,40 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest tests begin first, whatever the random order says, so that no worker ends with them alone."""
     items.sort(key=lambda item: {"e2e", "faults"}.isdisjoint(item.path.parts))
+
+
+@pytest.fixture(autouse=True)
+def _leaves_the_process_as_it_was() -> Iterator[None]:
+    """Thousands of tests share one process, in random order: what one changes for good fails another far away."""
+    before = process_state()
+    yield
+    changed = changes(before, process_state())
+    assert not changed, f"the test left this changed: {changed}"
+
+
+def changes(before: dict[str, Any], after: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """What differs. What only one side has counts for variables: the state of a module begins with its import."""
+    variables = {name for name in before.keys() ^ after.keys() if name.startswith("$")}
+    both = before.keys() & after.keys()
+    return {
+        name: (before.get(name), after.get(name)) for name in both | variables if before.get(name) != after.get(name)
+    }
+
+
+def process_state() -> dict[str, Any]:
+    """What a test can change for its process. A module that is not imported yet has no state."""
+    state: dict[str, Any] = {"folder": str(Path.cwd()), "umask": umask()}
+    state |= {f"${name}": value for name, value in os.environ.items() if name not in SET_FOR_GOOD}
+    if torch := sys.modules.get("torch"):
+        state |= {name: getattr(torch, name)() for name in TORCH_STATE}
+    numerics = sys.modules.get("sim_backend.numerics")
+    if numerics and numerics._ext.cache_info().currsize:
+        state["rounding of the simulated device"] = numerics.op_rounding()
+    return state
+
+
+def umask() -> int:
+    """The process's umask; it can only be read by setting it."""
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask

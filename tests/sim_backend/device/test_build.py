@@ -90,6 +90,7 @@ def test_a_failed_compilation_leaves_no_library(monkeypatch) -> None:
         raise RuntimeError("Error building extension\nx.cpp:3:1: error: expected ';'\nmore")
 
     monkeypatch.setattr(cpp_extension, "load", fail)
+    monkeypatch.setenv("PATH", os.environ["PATH"])  # put back: a build extends that of its own process
     with pytest.raises(BuildError, match=r"x.cpp:3:1: error: expected ';'"):
         build.build("dl16_ext")
     assert not build.library_path("dl16_ext").exists()
