@@ -64,6 +64,7 @@ OTHER_REASONS = {
     "agents/drafters/rules/powers.py": "how far a rule's two sides may differ",
     "agents/drafters/rules/norms.py": "an epsilon of layer norms",
     "benchmarks/many_models.py": "a measured cosine of a generated database",
+    "benchmarks/service_child.py": "a measured cosine of a sleeping or computing child",
     "pipeline/bench/forms.py": "how far a form's reference may differ, and a near miss's wrong factor",
     "adapters/document.py": "the smallest literal of a document",
     "adapters/embedding.py": "the smallest norm of sentence-transformers",
