@@ -73,10 +73,14 @@ MEASURED: frozenset[FailureKind] = frozenset(
 )
 """Kinds that nothing raises: values, transfers, and what inspection reads from the files of a checkpoint."""
 
+NOT_OF_A_MODEL = r"^(?!.*(transformers/models/|transformers_modules/|adapters/patches/|drafted\.py))"
+"""Frames outside the code that is judged: a model, a patch or a draft that opens what it may not is at fault itself."""
+
 OURS: tuple[Matcher, ...] = (
     Matcher(_K.UNCLASSIFIED, type="OSError", text=r"No space left on device|Too many open files|Stale file handle"),
     Matcher(_K.UNCLASSIFIED, type=r"ConnectionError|ConnectTimeout|ReadTimeout|LocalEntryNotFoundError"),
-    Matcher(_K.UNCLASSIFIED, type=r"ConnectionRefusedError|ConnectionResetError|BrokenPipeError|PermissionError"),
+    Matcher(_K.UNCLASSIFIED, type=r"ConnectionRefusedError|ConnectionResetError"),
+    Matcher(_K.UNCLASSIFIED, type=r"BrokenPipeError|PermissionError", frame=NOT_OF_A_MODEL),
     Matcher(
         _K.UNCLASSIFIED, type=r"ModuleNotFoundError", text=r"No module named '(sim_backend|adapters|pipeline|agents)"
     ),

@@ -16,10 +16,20 @@ from agents.types import canonical
 from pipeline.verification.policy import current_policy
 
 DISTRIBUTIONS = ("torch", "transformers", "safetensors")
-SOURCES = {"simulator": "sim_backend", "patches": "adapters/patches", "gate": "pipeline/verification"}
+SOURCES = {
+    "simulator": "sim_backend",
+    "patches": "adapters/patches",
+    "gate": "pipeline/verification",
+    "capture": "agents/capture",
+    "execution": "pipeline/execution",
+}
 """What decides a verdict besides the distributions: the digest of these sources is their version."""
-NO_PART_OF_A_VERDICT = {"gate": ("selftest", "mutants")}
-"""Folders of a source that measure the gate and are not it: a new entry of the corpus leaves every verdict as it is."""
+NO_PART_OF_A_VERDICT = {
+    "gate": ("selftest", "mutants"),
+    "execution": ("diagnose.py", "diagnose_run.py", "diagnosis_report.py", "draft.py", "reproduce.py", "check.py"),
+}
+"""Folders and files of a source that measure the gate, diagnose or draft, and give no verdict: a new entry of the
+corpus or another sentence of a diagnosis leaves every verdict as it is."""
 SUFFIXES = {".py", ".cpp", ".h", ".yaml", ".yml", ".json"}
 
 
@@ -55,7 +65,7 @@ def _version(distribution: str) -> str | None:
 
 
 def source_digest(path: str, without: tuple[str, ...] = ()) -> str:
-    """A short digest of the sources below a package's folder, the folders `without` in it left out; or "absent"."""
+    """A short digest of the sources below a package's folder, what `without` names in it left out; or "absent"."""
     top, _, rest = path.partition("/")
     spec = importlib.util.find_spec(top)
     if spec is None or spec.origin is None:

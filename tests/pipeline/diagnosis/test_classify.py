@@ -88,6 +88,12 @@ def test_every_kind_is_either_matched_with_a_case_or_measured() -> None:
         (Raised("ModuleNotFoundError", "/x/a.py:1", "No module named 'sim_backend'"), True),
         (Raised("ModuleNotFoundError", "/x/a.py:1", "No module named 'einops'"), False),
         (Raised("OSError", "/x/a.py:1", "no file named model.safetensors"), False),
+        (Raised("PermissionError", "/x/torch/_inductor/codecache.py:1", "/tmp/a"), True),
+        (Raised("PermissionError", "", "/tmp/a"), True),
+        (Raised("PermissionError", "/x/transformers/models/bert/modeling_bert.py:1", "/etc/shadow"), False),
+        (Raised("PermissionError", "drafted.py:3", "/etc/shadow"), False),
+        (Raised("BrokenPipeError", "/x/modules/transformers_modules/a/model.py:1", "pipe"), False),
+        (Raised("BrokenPipeError", "/x/pipeline/work/process.py:1", "pipe"), True),
         (Raised("RuntimeError", "/x/a.py:1", "No space left on device"), False),
     ],
 )

@@ -190,3 +190,15 @@ def test_what_is_left_out_of_the_environment_is_imported_by_no_module_that_judge
     ]
     assert len(judging) > 40
     assert [str(path) for path in judging if wrong.search(path.read_text())] == []
+
+
+def test_what_captures_and_executes_is_part_of_the_environment_and_what_diagnoses_is_not() -> None:
+    named = environment_of("profile-2026-08")
+    assert named["capture"] == source_digest("agents/capture")
+    left_out = NO_PART_OF_A_VERDICT["execution"]
+    assert named["execution"] == source_digest("pipeline/execution", left_out) != source_digest("pipeline/execution")
+    folder, names = ROOT / "pipeline/execution", "|".join(name.removesuffix(".py") for name in left_out)
+    assert all((folder / name).is_file() for name in left_out)
+    wrong = re.compile(rf"from pipeline\.execution\.({names})\b")
+    judging = [path for path in folder.glob("*.py") if path.name not in (*left_out, "child.py")]
+    assert [path.name for path in judging if wrong.search(path.read_text())] == []
