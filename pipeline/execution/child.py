@@ -39,9 +39,12 @@ def run_capture(spec: dict[str, Any]) -> dict[str, Any]:
 def run_execute(spec: dict[str, Any]) -> dict[str, Any]:
     """Reference, device run, measures and verdict."""
     from pipeline.execution.execute import execute
+    from pipeline.execution.standby import standing_by
     from pipeline.execution.subject import subject_from_spec
 
-    return execute(subject_from_spec(spec))
+    subject = subject_from_spec(spec)
+    with standing_by(subject) as standbys:
+        return execute(subject, standbys)
 
 
 def run_diagnose(spec: dict[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from safetensors.torch import load_file, save_file
 
 from adapters.runner import recompiling_is_limited
 from agents.capture.stock import stock_tensors
+from pipeline.errors import CheckpointProblem
 from pipeline.execution.device import Device, open_device
 from pipeline.execution.models import load_weights
 from pipeline.verification.replay import Blocks, Constants, ModelReplay
@@ -101,14 +103,14 @@ def describe_error(error: BaseException) -> dict[str, str]:
     return {"type": type(inner).__name__, "frame": frame, "message": str(inner)[:2000]}
 
 
-def run(spec: dict[str, Any], device: Device) -> dict[str, Any]:
-    """Run every batch; the first error ends the run and is part of the answer."""
+def run(spec: dict[str, Any], device: Device, loaded: Any = None) -> dict[str, Any]:
+    """Run every batch; the first error ends the run and is part of the answer. `loaded` is the folder's model."""
     started = time.monotonic()
     outputs: dict[str, torch.Tensor] = {}
     error: dict[str, str] | None = None
     blocks: BlockCount | Replayed | None = None
     try:
-        model = load_weights(Path(spec["folder"]))
+        model = loaded if loaded is not None else load_weights(Path(spec["folder"]))
         Path(spec["begun"]).touch()
         batches = read_batches(Path(spec["batches"]))
         if spec.get("documents"):
@@ -132,13 +134,45 @@ def run(spec: dict[str, Any], device: Device) -> dict[str, Any]:
     }
 
 
+class DeviceRun:
+    """The device child as one that stands by: device started and, if `folder` is known, weights loaded beforehand."""
+
+    def __init__(self, kind: str, profile: str, folder: Path | None = None) -> None:
+        self._kind, self._profile, self._folder = kind, profile, folder
+        self._device: Device | None = None
+        self._loaded: Any = None
+
+    def prepare(self) -> None:
+        """Starts the device and imports the compiler. Weights that do not load are a result of the run."""
+        import torch._inductor.compile_fx  # noqa: F401 - imported now, while another process works
+
+        self._device = start(self._kind, self._profile)
+        if self._folder is not None:
+            with suppress(CheckpointProblem):
+                self._loaded = load_weights(self._folder)
+
+    def work(self, task: str) -> None:
+        """`task` is the JSON list of the two paths, SPEC and OUT."""
+        spec_path, out_path = map(Path, json.loads(task))
+        spec = json.loads(spec_path.read_text())
+        if self._device is None or (spec["device"], spec["profile"]) != (self._kind, self._profile):
+            raise ValueError(f"this child stands by for {self._profile} on {self._kind}")
+        same = self._folder is not None and spec["folder"] == str(self._folder)
+        out_path.write_text(json.dumps(run(spec, self._device, self._loaded if same else None)))
+
+
+def start(kind: str, profile: str) -> Device:
+    """The device, usable in this process from now on."""
+    warnings.simplefilter("once")
+    device = open_device(kind, profile)
+    device.start()
+    return device
+
+
 def main() -> None:
     """Read SPEC, run, write OUT."""
     spec = json.loads(Path(sys.argv[1]).read_text())
-    warnings.simplefilter("once")
-    device = open_device(spec["device"], spec["profile"])
-    device.start()
-    Path(sys.argv[2]).write_text(json.dumps(run(spec, device)))
+    Path(sys.argv[2]).write_text(json.dumps(run(spec, start(spec["device"], spec["profile"]))))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A candidate as documents: captured where its code may run, validated here, compared with stock, bound to its code.
 
-Everything the verdict rests on runs from these documents. Drafted code is captured in the sandbox; library patches
-are too where there is one, else in a child of ours, and the evidence says so.
+Everything the verdict rests on runs from these documents. Drafted code is captured in the sandbox, library patches in
+a child of ours; the evidence says which.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ from pipeline.verification.replay import (
     strange_uses_of_tokens,
 )
 from pipeline.verification.replay.binding import same_bits
+from pipeline.work.forked import Standby
 
 Batch = Mapping[str, Tensor]
-SANDBOX, CHILD = "sandbox", "trusted child (no sandbox here; library patches only)"
+SANDBOX, CHILD = "sandbox", "a child of ours (library patches only)"
 
 
 @dataclass(frozen=True)
@@ -93,12 +94,14 @@ def capture_candidate(
     batches: Sequence[Batch],
     seed: int,
     meanwhile: Meanwhile = nothing,
+    standby: Standby | None = None,
 ) -> Captured:
     """Captures the patched model for every case of the batches, and proves what can be proved before it runs.
 
     In this order: lint of code, capture, validation, one structure, no weight left out, token ids only looked up, code
     bound to document.
-    `seed` is for the binding of code, `meanwhile` is done while the candidate is captured elsewhere.
+    `seed` is for the binding of code, `meanwhile` is done while the candidate is captured elsewhere, `standby` may be a
+    child that waits to do it where nothing of the candidate is drafted code.
     Raises CandidateRefused or DocumentRefused with the reason, EnvironmentProblem
     for drafted code without a sandbox.
     """
@@ -116,7 +119,7 @@ def capture_candidate(
         stocks.update(zip(wanted, found, strict=True))
         meanwhile(done)
 
-    captured_elsewhere = partial(_captured, config, plain, cases, is_code=_has_code(plain))
+    captured_elsewhere = partial(_captured, config, plain, cases, standby)
     documents, where = beside(captured_elsewhere, capture_stock_first)
     tensors = stock_tensors(model)
     examiner = Examiner(tensors)
@@ -143,14 +146,14 @@ def _has_code(patches: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _captured(
-    config: dict[str, Any], patches: list[dict[str, Any]], cases: list[Case], *, is_code: bool
+    config: dict[str, Any], patches: list[dict[str, Any]], cases: list[Case], standby: Standby | None = None
 ) -> tuple[list[dict[str, Any]], str]:
+    if not _has_code(patches):
+        return capture_in_child(config, patches, cases, standby), CHILD
     try:
         return capture_model_in_sandbox(config, patches, cases), SANDBOX
     except SandboxUnavailable as problem:
-        if is_code:
-            raise EnvironmentProblem(f"drafted code is verified in the sandbox only: {problem}") from problem
-    return capture_in_child(config, patches, cases), CHILD
+        raise EnvironmentProblem(f"drafted code is verified in the sandbox only: {problem}") from problem
 
 
 def _examined(document: dict[str, Any], case: Case, examiner: Examiner) -> Facts:
@@ -207,7 +210,7 @@ def judge_each(
 
     def prefix(count: int) -> dict[str, Any]:
         part = _plain(patches[:count])
-        (document,), _ = _captured(captured.config, part, [case], is_code=_has_code(part))
+        (document,), _ = _captured(captured.config, part, [case])
         _examined(document, case, Examiner(captured.tensors))
         return document
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -22,12 +22,13 @@ from safetensors.torch import load_file
 from agents.errors import CandidateRefused
 from agents.types import Failure, canonical
 from pipeline.diagnosis.classify import Raised, classify, is_ours
-from pipeline.errors import EnvironmentProblem
-from pipeline.execution.beside import Clock, Meanwhile, beside, nothing
+from pipeline.errors import CheckpointProblem, EnvironmentProblem
+from pipeline.execution.beside import Clock, Done, Meanwhile, beside, nothing
 from pipeline.execution.children import call_device_child
 from pipeline.execution.device_run import write_batches
 from pipeline.execution.documents import Captured, capture_candidate, cpu_outputs, judge_each, judge_set
 from pipeline.execution.release_parts import release_parts
+from pipeline.execution.standby import Standbys
 from pipeline.execution.stock_side import StockSide
 from pipeline.execution.subject import Subject
 from pipeline.execution.weights import Prepared, prepare
@@ -53,6 +54,7 @@ from pipeline.verification.replay import DocumentRefused
 from pipeline.verification.seeds import HiddenSeeds, draw_hidden_seeds
 from pipeline.verification.verdict import Outcome
 from pipeline.work.environment import environment_of
+from pipeline.work.forked import Standby
 
 FULL = "full"
 STOCK_DIGEST = "0" * 64
@@ -74,25 +76,36 @@ class Plan:
         return [p.inputs for p in [*self.probes, *(a for group in self.alone for a in group), *self.ranked]]
 
 
-def execute(subject: Subject) -> dict[str, Any]:
+def execute(subject: Subject, standbys: Standbys | None = None) -> dict[str, Any]:
     """Run, measure and judge. Returns the stage's OUT document; model and device faults are results, ours raise.
 
-    What the CPU says of the stock model is worked out beside the children that capture the candidate and run it.
+    What the CPU says of the stock model is worked out beside the children that capture the candidate and run it;
+    `standbys` are children that wait for that, else they are started.
     """
     started, clock = time.monotonic(), Clock()
     with clock.stage("loading"):
         inspection = inspect_checkpoint(subject.folder)
         prepared = prepare(subject)
         plan = make_plan(subject, inspection, prepared)
-    run = Execution(subject, inspection, prepared, plan, clock)
+    run = Execution(subject, inspection, prepared, plan, clock, standbys or Standbys())
     out = {"weights": subject.weights_word, "depth": prepared.depth, "recipe": prepared.recipe, **run.outcome()}
     return {**out, "seconds": round(time.monotonic() - started, 3), "cpu_seconds": clock.to_dict()}
 
 
 class Execution:
-    """One execution in its order: what is cheap first, and nothing runs whose mathematics is another one."""
+    """One execution in its order, what is cheap first. A candidate of other mathematics is run no further."""
 
-    def __init__(self, subject: Subject, inspection: Inspection, prepared: Prepared, plan: Plan, clock: Clock) -> None:
+    def __init__(
+        self,
+        subject: Subject,
+        inspection: Inspection,
+        prepared: Prepared,
+        plan: Plan,
+        clock: Clock,
+        standbys: Standbys,
+    ) -> None:
+        self._standbys = standbys
+        self._judged: list[Equivalence] = []
         self._subject, self._inspection, self._prepared, self._plan = subject, inspection, prepared, plan
         self._clock = clock
         self._stock = StockSide(
@@ -107,23 +120,22 @@ class Execution:
     def outcome(self) -> dict[str, Any]:
         """What OUT says of the candidate, the adapter or the stock model."""
         with self._clock.stage("equivalence"):
-            judged = tuple(equivalences(self._subject, self._prepared.model, self._plan.seeds.seeds[0]))
-        if is_something_else(judged):
-            return self._ended_early(judged, None)
+            self._judged = list(equivalences(self._subject, self._prepared.model, self._plan.seeds.seeds[0]))
+        if is_something_else(self._judged):
+            return self._ended_early(None)
         captured = None
         if self._subject.candidate is not None:
             try:
                 with self._clock.child("capture child"):
-                    captured = capture_for(self._subject, self._prepared, self._plan, self._stock.until)
+                    captured = capture_for(
+                        self._subject, self._prepared, self._plan, self._stock.until, self._standbys.capture
+                    )
             except (CandidateRefused, DocumentRefused) as refusal:
                 return refused_as_document(refusal)
-            with self._clock.stage("equivalence"):
-                judged += tuple(equivalences_of_set(self._subject, self._prepared, self._plan, captured))
-            if is_something_else(judged):
-                return self._ended_early(judged, captured)
         on_cpu = self._patched_later(captured)
-        with self._clock.child("device child"):
-            answer = run_on_device(self._subject, self._prepared, self._plan, captured, self._stock.until)
+        answer = self._on_device(captured)
+        if answer is None:
+            return self._ended_early(captured)
         if answer["error"] is not None:
             return refused(answer["error"])
         self._stock.finish()
@@ -134,15 +146,40 @@ class Execution:
                 self._prepared,
                 self._plan,
                 answer,
-                judged,
+                tuple(self._judged),
                 self._stock,
                 on_cpu,
                 captured,
             )
             return conclude(self._subject, self._plan, self._prepared, measured)
 
-    def _ended_early(self, judged: tuple[Equivalence, ...], captured: Captured | None) -> dict[str, Any]:
-        return ended_early(self._subject, self._plan, self._prepared, judged, captured)
+    def _on_device(self, captured: Captured | None) -> dict[str, Any] | None:
+        """The device child's answer; the documents' mathematics is judged beside it. None, and the child is ended, if
+        that is another one: then what the device said counts for nothing."""
+
+        def meanwhile(done: Done) -> None:
+            if captured is not None:
+                with self._clock.stage("equivalence"):
+                    self._judged += equivalences_of_set(self._subject, self._prepared, self._plan, captured)
+            if not is_something_else(self._judged):
+                return self._stock.until(done)
+            if self._standbys.device is not None:
+                self._standbys.device.abort()
+            return None
+
+        try:
+            with self._clock.child("device child"):
+                answer = run_on_device(
+                    self._subject, self._prepared, self._plan, captured, meanwhile, self._standbys.device
+                )
+        except (CheckpointProblem, EnvironmentProblem):
+            if is_something_else(self._judged):
+                return None
+            raise
+        return None if is_something_else(self._judged) else answer
+
+    def _ended_early(self, captured: Captured | None) -> dict[str, Any]:
+        return ended_early(self._subject, self._plan, self._prepared, tuple(self._judged), captured)
 
     def _patched_later(self, captured: Captured | None) -> list[list[torch.Tensor]]:
         """Where the patched CPU outputs will be, all probes at once; the full tier has them."""
@@ -153,7 +190,7 @@ class Execution:
         return made
 
 
-def is_something_else(judged: tuple[Equivalence, ...]) -> bool:
+def is_something_else(judged: Sequence[Equivalence]) -> bool:
     """Whether one of the answers is that a patch is not the mathematics it replaces."""
     return any(e.result is EquivalenceResult.NOT_EQUIVALENT for e in judged)
 
@@ -216,11 +253,13 @@ def equivalences_of_set(subject: Subject, prepared: Prepared, plan: Plan, captur
     captured.constants.clear()
 
 
-def capture_for(subject: Subject, prepared: Prepared, plan: Plan, meanwhile: Meanwhile = nothing) -> Captured:
+def capture_for(
+    subject: Subject, prepared: Prepared, plan: Plan, meanwhile: Meanwhile = nothing, standby: Standby | None = None
+) -> Captured:
     """The candidate as documents for every batch of the plan. Raises CandidateRefused or DocumentRefused."""
     dtype, patches = dtype_that_runs(subject), subject.patches or []
     seed = plan.seeds.seeds[0] % (1 << 31)
-    return capture_candidate(prepared.folder, prepared.model, patches, dtype, plan.batches, seed, meanwhile)
+    return capture_candidate(prepared.folder, prepared.model, patches, dtype, plan.batches, seed, meanwhile, standby)
 
 
 def refused_as_document(refusal: Exception) -> dict[str, Any]:
@@ -229,7 +268,12 @@ def refused_as_document(refusal: Exception) -> dict[str, Any]:
 
 
 def run_on_device(
-    subject: Subject, prepared: Prepared, plan: Plan, captured: Captured | None, meanwhile: Meanwhile = nothing
+    subject: Subject,
+    prepared: Prepared,
+    plan: Plan,
+    captured: Captured | None,
+    meanwhile: Meanwhile = nothing,
+    standby: Standby | None = None,
 ) -> dict[str, Any]:
     """The device child's answer, with its outputs as tensors under "outputs". Candidates are run from documents."""
     batches, outputs = subject.workdir / "batches.safetensors", subject.workdir / "outputs.safetensors"
@@ -243,7 +287,7 @@ def run_on_device(
         "batches": str(batches),
         "outputs": str(outputs),
     }
-    child = partial(call_device_child, "pipeline.execution.device_run", spec, subject.workdir)
+    child = partial(call_device_child, "pipeline.execution.device_run", spec, subject.workdir, standby)
     answer = beside(child, meanwhile)
     tensors = load_file(outputs)
     return {**answer, "outputs": [tensors[str(i)] for i in range(answer["executed"])]}

@@ -163,10 +163,20 @@ def as_control(name: str, token_cosine: float | None, centred_cosine: float | No
     return replace(control, caught=is_caught(control, current_policy().limits(EMBEDDING, HALF)))
 
 
+def is_clearly_caught(control: ControlResult) -> bool:
+    """Caught by the current policy, and not nearer to the limit than a replay can tell."""
+    policy = current_policy()
+    limits = policy.limits(EMBEDDING, HALF)
+    return is_caught(control, limits) and not _is_near(control, limits, policy)
+
+
 def _is_near_control(control: ControlResult, rules: Rules) -> bool:
+    return _is_near(control, rules.limits, rules.policy)
+
+
+def _is_near(control: ControlResult, limits: Limits, policy: Policy) -> bool:
     measured = judged_cosine(control)
-    limit = rules.limits["control_cosine"]
-    return measured is not None and abs(measured - limit) < rules.policy.tolerance["control_cosine"]
+    return measured is not None and abs(measured - limits["control_cosine"]) < policy.tolerance["control_cosine"]
 
 
 def _near_controls(case: CaseMeasurement, rules: Rules) -> Iterator[Finding]:

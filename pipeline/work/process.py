@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Literal
+from typing import IO, Any, Literal, Protocol
 
 import psutil
 
@@ -83,20 +83,49 @@ def run_child(
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=dict(env), cwd=cwd, start_new_session=True
         )
-        watch = _Watch(process, (out, err), timeout_s, memory_mb)
-        try:
-            watch.until_it_ends(tick, tick_s)
-        finally:
-            kill_tree(process)
-        return watch.result(_tail(out), _tail(err))
+        return watched(process, (out, err), timeout_s, memory_mb, tick, tick_s)
+
+
+def watched(
+    process: Process,
+    files: tuple[IO[bytes], IO[bytes]],
+    timeout_s: float,
+    memory_mb: int,
+    tick: Callable[[], None] | None = None,
+    tick_s: float = 15.0,
+) -> ChildResult:
+    """As `run_child`, of a running child under the reaper whose output and errors go to `files`."""
+    watch = _Watch(process, files, timeout_s, memory_mb)
+    try:
+        watch.until_it_ends(tick, tick_s)
+    finally:
+        kill_tree(process)
+    return watch.result(*map(_tail, files))
+
+
+class Process(Protocol):
+    """What is asked of a running child: a `Popen`, or a forked one."""
+
+    pid: int
+    returncode: Any
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit status. Raises subprocess.TimeoutExpired."""
+
+    def poll(self) -> int | None:
+        """The exit status, None while it runs."""
+
+    def send_signal(self, sig: int) -> None:
+        """Sends a signal."""
+
+    def kill(self) -> None:
+        """Ends it."""
 
 
 class _Watch:
     """One running child, its limits and what was measured."""
 
-    def __init__(
-        self, process: subprocess.Popen[bytes], files: tuple[IO[bytes], ...], timeout_s: float, memory_mb: int
-    ):
+    def __init__(self, process: Process, files: tuple[IO[bytes], ...], timeout_s: float, memory_mb: int):
         self._process, self._files, self._timeout_s, self._memory_mb = process, files, timeout_s, memory_mb
         self._began = time.monotonic()
         self._peak_mb = 0.0
@@ -164,7 +193,7 @@ def _rss(process: psutil.Process) -> int:
         return 0
 
 
-def kill_tree(process: subprocess.Popen[bytes]) -> None:
+def kill_tree(process: Process) -> None:
     """End a process started through the reaper and everything below it, now; returns when it is gone."""
     if process.poll() is not None:
         return

@@ -1,5 +1,7 @@
 """Runs one command and guarantees that nothing of it outlives its parent. Standard library only; run as a file.
 
+`supervise` gives a function of a forked process the same promises (`forked.py`).
+
     python -I -S reaper.py --parent PID [--address-space-mb N] [--grace S] [--no-network] -- COMMAND...
 
 Promises: the command runs in a session of its own; when the process PID (our parent) dies, or the command ends, every
@@ -18,6 +20,8 @@ import resource
 import signal
 import sys
 import time
+from collections.abc import Callable
+from typing import NoReturn
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -33,6 +37,11 @@ NO_DEADLINE_S = 3600.0
 def main(arguments: list[str]) -> int:
     """Run the command to its end; returns the exit status to leave with."""
     options = parse(arguments)
+    return supervise(options, lambda: become_command(options.command))
+
+
+def supervise(options: argparse.Namespace, work: Callable[[], NoReturn]) -> int:
+    """Do `work`, which does not return, in a child to its end; returns the exit status to leave with."""
     signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
     prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -40,7 +49,8 @@ def main(arguments: list[str]) -> int:
         return EXIT_PARENT_GONE
     child = os.fork()
     if child == 0:
-        become_command(options)
+        enter(options)
+        work()
     status = watch(child, options)
     kill_descendants()
     return leave_with(status)
@@ -62,8 +72,8 @@ def prctl(option: int, value: int) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
-def become_command(options: argparse.Namespace) -> None:
-    """In the forked child: session, limits, then the command itself. Never returns."""
+def enter(options: argparse.Namespace) -> None:
+    """In the forked child: its session and its limits."""
     reaper = os.getppid()
     os.setsid()
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -76,10 +86,14 @@ def become_command(options: argparse.Namespace) -> None:
     if options.no_network:
         leave_network()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, WATCHED)
+
+
+def become_command(command: list[str]) -> NoReturn:
+    """The command itself in place of this process. Never returns."""
     try:
-        os.execvp(options.command[0], options.command)  # noqa: S606 - an argument list of our own, no shell
+        os.execvp(command[0], command)  # noqa: S606 - an argument list of our own, no shell
     except OSError as error:
-        os.write(2, f"cannot run {options.command[0]!r}: {error.strerror}\n".encode())
+        os.write(2, f"cannot run {command[0]!r}: {error.strerror}\n".encode())
         os._exit(EXIT_NOT_STARTED)
 
 

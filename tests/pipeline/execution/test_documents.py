@@ -122,11 +122,9 @@ def test_code_that_fails_the_lint_never_reaches_the_sandbox(folder: Path, monkey
         captured(folder, code("layer.training = torch.compiler.is_exporting()"))
 
 
-def test_without_a_sandbox_library_patches_are_captured_in_a_child_and_evidence_says_so(
-    folder: Path, no_sandbox: None
-) -> None:
+def test_library_patches_are_captured_in_a_child_of_ours_and_evidence_says_so(folder: Path, no_sandbox: None) -> None:
     found = captured(folder, *LIBRARY)
-    assert found.where.startswith("trusted child")
+    assert found.where.startswith("a child of ours")
     assert found.notes()["captured_in"] == found.where
     assert "as users apply them" in found.bound
 
@@ -148,7 +146,7 @@ def test_the_verdict_on_a_candidate_comes_from_its_documents(folder: Path, tmp_p
     spec = base_spec(str(folder), "profile-2026-08", "synthetic", "simulator", work)
     out = run_stage("execute", {**spec, "candidate": candidate})
     capture = out["evidence"]["capture"]
-    assert capture["captured_in"] == "sandbox"
+    assert capture["captured_in"] == documents.CHILD
     assert all(d["calls"] == 2 and len(d["digest"]) == 64 for d in capture["documents"])
     child = json.loads((work / "device_run.spec.json").read_text())
     assert child["patches"] is None

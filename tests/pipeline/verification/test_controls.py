@@ -144,6 +144,30 @@ def test_one_text_alone_has_no_rows_to_shuffle_and_no_padding(tiny_bert: Any) ->
     assert {n for n, c in found.items() if not c.applicable} == {"shuffled_rows", "mask_dropped", "glu_swapped"}
 
 
+def test_a_control_that_two_texts_do_not_show_is_judged_on_all(
+    tiny_bert: Any, bert_probe: ProbeBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    reference = reference_run(tiny_bert, bert_probe.inputs)
+
+    def wrong_in_the_middle(s: controls.Subject) -> torch.Tensor:
+        seen.append(len(s.reference))
+        wrong = s.reference.clone()
+        wrong[1:-1] = -wrong[1:-1] if len(wrong) > 2 else wrong[1:-1]
+        return wrong
+
+    def wrong(s: controls.Subject) -> torch.Tensor:
+        seen.append(len(s.reference))
+        return -s.reference
+
+    for make, sizes in ((wrong_in_the_middle, [2, len(reference)]), (wrong, [2])):
+        seen.clear()
+        monkeypatch.setattr(controls, "SEMANTIC", {"layer_skipped": make})
+        found = by_name(run_controls(tiny_bert, bert_probe.inputs, reference, "mean"))
+        assert found["layer_skipped"].caught
+        assert seen == sizes
+
+
 def test_a_control_that_cannot_run_says_so(
     tiny_bert: Any, bert_probe: ProbeBatch, bert_stock: StockRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
