@@ -9,6 +9,7 @@ code may be applied, and what it answers is untrusted; the trusted side uses it 
     apply     library patches and drafted code, then placement
     tape      every operator of surgery and placement, sliced back to the names of stock tensors
     calls     the calls of the declared blocks, recorded and exported
+    likeness  calls that did the same, told apart by the tensors they hold
     graphs    FX graphs, normalised and written as JSON
     model     the whole: one document per case
 

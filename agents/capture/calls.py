@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -44,13 +44,21 @@ def pack(value: Any) -> Packed:
     return Packed(tuple(leaves), spec)
 
 
+class Span(NamedTuple):
+    """The entries of a tape that one call made."""
+
+    first: int
+    last: int
+
+
 @dataclass(frozen=True)
 class Site:
-    """One call of one block: arguments, and what it returned."""
+    """One call of one block: arguments, what it returned, and its entries; None where a call like it had run before."""
 
     module: nn.Module
     given: Packed
     returned: Packed
+    span: Span | None = None
 
     @property
     def kind(self) -> Any:
@@ -92,23 +100,27 @@ def forwards(modules: Sequence[nn.Module], make: Callable[[nn.Module, Forward], 
                 module.__dict__["forward"] = own
 
 
-def record_calls(modules: Sequence[nn.Module], run: Callable[[], Any], known: dict[Any, Packed]) -> list[Site]:
+def record_calls(
+    modules: Sequence[nn.Module], run: Callable[[], Any], known: dict[Any, Packed], entries: Sequence[Any] = ()
+) -> list[Site]:
     """Runs once and notes every call of the modules, in order.
 
     What a call of a kind in `known` returns is known, so that its block is not run again; new kinds are added.
+    `entries` are those of the tape that watches.
     """
     sites: list[Site] = []
 
     def make(module: nn.Module, forward: Forward) -> Forward:
         def noted(*args: Any, **kwargs: Any) -> Any:
             given = pack((args, kwargs))
-            kind = kind_of(module, given)
+            kind, first = kind_of(module, given), len(entries)
+            span = None
             if kind in known:
                 output = known[kind].with_tensors([like(t) for t in known[kind].tensors])
             else:
                 output = forward(*args, **kwargs)
-                known[kind] = pack(output)
-            sites.append(Site(module, given, pack(output)))
+                known[kind], span = pack(output), Span(first, len(entries))
+            sites.append(Site(module, given, pack(output), span))
             return output
 
         return noted

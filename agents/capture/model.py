@@ -16,6 +16,7 @@ from .case import DTYPES, Case
 from .device import pretend_device
 from .errors import CaptureRefused
 from .graphs import export, write_graph
+from .likeness import Record, record_of
 from .run import hidden_of
 from .stock import config_of, fake_stock, stock_tensors
 from .tape import Key, Tape, key_of
@@ -76,13 +77,14 @@ class _Capture:
         self._modules = _blocks(model)
         self._exported: dict[Any, Block] = {}
         self._returned: dict[Any, Packed] = {}
+        self._alike: dict[Any, tuple[Record, Block]] = {}
 
     def document(self, case: Case) -> dict[str, Any]:
         """The document of one case: blocks first, then the skeleton that calls them, then the constants both read."""
         with self._mode, torch.no_grad():
             with self._tape:
                 inputs = {name: torch.empty(case.batch, case.length, dtype=torch.int64) for name in case.inputs}
-                sites = record_calls(self._modules, lambda: self._whole(**inputs), self._returned)
+                sites = record_calls(self._modules, lambda: self._whole(**inputs), self._returned, self._tape.entries)
             parts = _Parts()
             calls = [parts.call(self._block(site)) for site in sites]
             with opaque_calls(self._modules, sites):
@@ -90,7 +92,7 @@ class _Capture:
         if len(skeleton.inputs) != len(inputs):
             raise CaptureRefused("the exported model does not take the inputs of the case")
         written = write_graph(skeleton, calls.__getitem__)
-        numbers = [parts.number(t) for t in skeleton.tensors]
+        numbers = [parts.number(key_of(t)) for t in skeleton.tensors]
         return {
             "version": VERSION,
             "case": {"batch": case.batch, "length": case.length, "dtype": case.dtype},
@@ -102,19 +104,38 @@ class _Capture:
         }
 
     def _block(self, site: Site) -> Block:
-        """The exported block of a site; calls of one kind are exported once."""
+        """The exported block of a site. Calls of one kind are exported once, and so are calls that did the same."""
         kind = site.kind
         if kind not in self._exported:
-            exported = export(Body(site), tuple(site.given.tensors))
-            self._exported[kind] = Block(write_graph(exported), exported.tensors)
+            self._exported[kind] = self._exported_like(site)
         return self._exported[kind]
+
+    def _exported_like(self, site: Site) -> Block:
+        """The graph of an earlier call that did the same, with this call's tensors; else one of its own."""
+        if site.span is None:
+            return _export(site)
+        record = record_of(self._tape, site.span, site.given.tensors, site.returned.tensors)
+        if record.text in self._alike:
+            earlier, block = self._alike[record.text]
+            keys = [earlier.key_in(record, key) for key in block.keys]
+            known = [key for key in keys if key is not None and self._tape.knows(key)]
+            if len(known) == len(keys):
+                return Block(block.graph, known)
+        block = _export(site)
+        self._alike.setdefault(record.text, (record, block))
+        return block
 
 
 class Block(NamedTuple):
-    """A written graph and the tensors of the model it reads, in order."""
+    """A written graph and the tensors of the model it reads, in order, by where they lie."""
 
     graph: dict[str, Any]
-    tensors: list[Tensor]
+    keys: list[Key]
+
+
+def _export(site: Site) -> Block:
+    exported = export(Body(site), tuple(site.given.tensors))
+    return Block(write_graph(exported), [key_of(t) for t in exported.tensors])
 
 
 class _Parts:
@@ -122,7 +143,7 @@ class _Parts:
 
     def __init__(self) -> None:
         self.graphs: list[dict[str, Any]] = []
-        self.constants: list[Tensor] = []
+        self.constants: list[Key] = []
         self._texts: dict[str, int] = {}
         self._numbers: dict[Key, int] = {}
 
@@ -132,14 +153,13 @@ class _Parts:
         if text not in self._texts:
             self._texts[text] = len(self.graphs)
             self.graphs.append(block.graph)
-        return {"call": self._texts[text], "parameters": [self.number(t) for t in block.tensors]}
+        return {"call": self._texts[text], "parameters": [self.number(k) for k in block.keys]}
 
-    def number(self, tensor: Tensor) -> int:
+    def number(self, key: Key) -> int:
         """The number of a constant."""
-        key = key_of(tensor)
         if key not in self._numbers:
             self._numbers[key] = len(self.constants)
-            self.constants.append(tensor)
+            self.constants.append(key)
         return self._numbers[key]
 
 

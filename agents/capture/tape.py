@@ -50,11 +50,13 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Entry:
-    """One operator with its arguments (tensors as keys), the metas of its results, and what it wrote by keyword."""
+    """One operator with its arguments and outputs (tensors as keys), the metas of its results, and whether it wrote to
+    an argument given by keyword."""
 
     op: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    outputs: Any
     result: Any
     out_argument: bool
 
@@ -98,8 +100,8 @@ class Tape(TorchDispatchMode):
     def _record(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         number = len(self.entries)
         written_to, by_keyword = _written_tensors(func, args, kwargs)
-        keyed = tree_map_only(Tensor, key_of, (args, kwargs))
-        self.entries.append(Entry(func, keyed[0], keyed[1], tree_map_only(Tensor, meta_of, result), by_keyword))
+        keyed = tree_map_only(Tensor, key_of, (args, kwargs, result))
+        self.entries.append(Entry(func, *keyed, tree_map_only(Tensor, meta_of, result), by_keyword))
         self._alive.append((args, kwargs, result))
         for tensor in written_to:
             self.writers[tensor.untyped_storage()._cdata].append(number)
@@ -108,7 +110,11 @@ class Tape(TorchDispatchMode):
             if key not in self.sources and key not in self.literals:
                 self.places.setdefault(key, place)
 
-    def slice_for(self, wanted: list[Tensor]) -> dict[str, Any]:
+    def knows(self, key: Key) -> bool:
+        """Whether the key is of a stock tensor, a literal or a result."""
+        return key in self.sources or key in self.literals or key in self.places
+
+    def slice_for(self, wanted: list[Key]) -> dict[str, Any]:
         """The document section `constants` whose values are `wanted`, in order.
 
         Raises CaptureRefused for a tensor that does not come from stock tensors and small literals alone.
@@ -146,9 +152,9 @@ def _outputs(number: int, result: Any) -> Iterator[tuple[Place, Tensor]]:
 class _Slice:
     """One backward slice: which entries, stock names and literals the wanted tensors rest on."""
 
-    def __init__(self, tape: Tape, wanted: list[Tensor]) -> None:
+    def __init__(self, tape: Tape, wanted: list[Key]) -> None:
         self._tape = tape
-        self._wanted = [key_of(tensor) for tensor in wanted]
+        self._wanted = wanted
         self._entries: set[int] = set()
         self._leaves: dict[Key, None] = {}
         self._collect()
