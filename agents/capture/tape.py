@@ -100,8 +100,9 @@ class Tape(TorchDispatchMode):
     def _record(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         number = len(self.entries)
         written_to, by_keyword = _written_tensors(func, args, kwargs)
-        keyed = tree_map_only(Tensor, key_of, (args, kwargs, result))
-        self.entries.append(Entry(func, *keyed, tree_map_only(Tensor, meta_of, result), by_keyword))
+        given, named, made = tree_map_only(Tensor, key_of, (args, kwargs, result))
+        metas = tree_map_only(Tensor, meta_of, result)
+        self.entries.append(Entry(func, given, named, made, metas, by_keyword))
         self._alive.append((args, kwargs, result))
         for tensor in written_to:
             self.writers[tensor.untyped_storage()._cdata].append(number)
