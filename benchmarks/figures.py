@@ -18,7 +18,8 @@ from typing import Any
 class Figure:
     """One claim: `value` in `unit` must be at most `target`, or at least where `at_least`.
 
-    `samples` are what the value is the median of. A value of None was not measured, and meets no target.
+    `samples` are what the value is the median of, `cpu_seconds` what each cost, which a busy machine changes less. A
+    value of None was not measured, and meets no target.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Figure:
     target: float
     samples: tuple[float, ...] = ()
     at_least: bool = False
+    cpu_seconds: tuple[float, ...] = ()
 
     @property
     def met(self) -> bool:
@@ -40,9 +42,12 @@ Groups = Mapping[str, Callable[[], Iterable[Figure]]]
 """Name of a group -> what measures its figures."""
 
 
-def median_figure(name: str, samples: Sequence[float], unit: str, target: float) -> Figure:
+def median_figure(
+    name: str, samples: Sequence[float], unit: str, target: float, cpu_seconds: Sequence[float] = ()
+) -> Figure:
     """The figure that is the median of `samples`."""
-    return Figure(name, round(statistics.median(samples), 4), unit, target, tuple(round(s, 4) for s in samples))
+    kept, cpu = (tuple(round(s, 4) for s in values) for values in (samples, cpu_seconds))
+    return Figure(name, round(statistics.median(samples), 4), unit, target, kept, cpu_seconds=cpu)
 
 
 def main(groups: Groups, description: str | None, arguments: Sequence[str] | None = None) -> int:
@@ -78,7 +83,8 @@ def _line(figure: Figure, width: int) -> str:
     value = "not measured" if figure.value is None else f"{figure.value:>8.3f} {figure.unit:<3}"
     bound = "at least" if figure.at_least else "at most"
     said = "met" if figure.met else "NOT MET"
-    return f"{figure.name:<{width}}  {value}  target {bound} {figure.target:.3f}  {said}"
+    cost = f"  {statistics.median(figure.cpu_seconds):.1f} CPU-s" if figure.cpu_seconds else ""
+    return f"{figure.name:<{width}}  {value}  target {bound} {figure.target:.3f}  {said}{cost}"
 
 
 def environment() -> dict[str, Any]:
