@@ -187,6 +187,7 @@ HONEST = (
     Honest("masks of a model without windows, on the host", "P45", "bert", (library("P45"),)),
     Honest("causal masks on the host", "P45", "gpt2", (library("P45"),)),
     Honest("relative bias on the host", "P47", "mpnet", (library("P47"),)),
+    Honest("bias that a block makes, made on the host", "P48", "t5", (library("P48"),)),
     Honest("gated feed-forward written out", "P48", "t5", _each("T5DenseGatedActDense", "x", "self.wo(self.act(self.wi_0(x)) * self.wi_1(x))")),
     Honest("attention input contiguous", "P54", "bert", (library("P54"),)),
     Honest("attention input contiguous", "P54", "modernbert", (library("P54"),)),
