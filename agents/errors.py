@@ -7,7 +7,8 @@ AgentError
 ├── DraftingOff             no endpoint or no daily budget is set, so `llm` does not start
 ├── EndpointProblem         the endpoint does not answer as an OpenAI-compatible endpoint should
 ├── BudgetExhausted         the ledger refuses to reserve the next call
-└── LimitReached            a draft used up its turns, tokens, seconds, money or submissions
+├── LimitReached            a draft used up its turns, tokens, seconds, money or submissions
+└── Overtaken               another draft of the same target has a patch
 
 None of them counts against a model: only `CandidateRefused` speaks about a patch.
 """
@@ -52,10 +53,13 @@ class EndpointProblem(AgentError):
     """The endpoint is unreachable, refuses, or does not answer in the OpenAI format.
 
     `charge` is what the failed tries cost (`agents.drafters.llm.messages.Charge`); None where nothing was reserved.
+    `may_pass` is False where another try would fail alike; `retry_after_s` is what the endpoint asks to wait.
     """
 
     code, status = "endpoint_problem", 503
     charge: Any = None
+    may_pass: bool = True
+    retry_after_s: float = 0.0
 
 
 class BudgetExhausted(AgentError):
@@ -68,3 +72,9 @@ class LimitReached(AgentError):
     """A draft used up its turns, tokens, seconds, money or submissions."""
 
     code, status = "limit_reached", 429
+
+
+class Overtaken(AgentError):
+    """Another draft of the same target, at the same time, has a patch."""
+
+    code, status = "overtaken", 409

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
@@ -99,6 +99,8 @@ class PatchDraft:
 
     `parameters` holds everything that decides behaviour, drafted documents included (`adapters.document`).
     `model` names the language model (`scripted` for the demo endpoint) and `trajectory` its stored record.
+    `source` is the code that a document was captured from, `advice` what a reviewing model said of it: both are shown
+    and decide nothing.
     """
 
     pattern: str
@@ -110,6 +112,8 @@ class PatchDraft:
     cures: tuple[str, ...] = ()
     model: str | None = None
     trajectory: str | None = None
+    source: str | None = None
+    advice: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -186,9 +190,29 @@ class CandidateTester(Protocol):
 
 
 class TrajectoryStore(Protocol):
-    """Saves every step of a draft before the next begins; returns the record's id."""
+    """Saves every step of a draft before the next begins; returns the record's id.
+
+    `earlier` holds the steps of a draft of the same place that was cut off and is to go on.
+    """
+
+    @property
+    def earlier(self) -> Sequence[dict[str, Any]]: ...
 
     def __call__(self, step: dict[str, Any]) -> str: ...
+
+
+@dataclass(frozen=True)
+class Example:
+    """An accepted patch of a language model that cured a similar cause."""
+
+    cause: str
+    code: str
+
+
+class FindsExamples(Protocol):
+    """The accepted patches most like what the diagnoses need, best first."""
+
+    def __call__(self, diagnoses: Sequence[Diagnosis]) -> Sequence[Example]: ...
 
 
 @dataclass(frozen=True)
@@ -196,7 +220,9 @@ class DraftContext:
     """What a drafter may use. `rejected` maps digests that were refused to the reason; they are never drafted again.
 
     `submissions_used` counts the final submissions of earlier drafts of the same diagnosis, by module class.
-    Where `capture` is None, `no_capture` says why and what to do.
+    Where `capture` is None, `no_capture` says why and what to do. `trajectories` opens the record of one conversation
+    by its place in the draft, which is the same when a draft is repeated. `model_class` is the dotted name of the
+    stock model's class; with it a coding agent may draft for causes beyond element-wise modules (`pattern: code`).
     """
 
     family: str
@@ -208,7 +234,10 @@ class DraftContext:
     capture: SandboxRunner | None = None
     no_capture: str = ""
     test: CandidateTester | None = None
-    record: TrajectoryStore | None = None
+    trajectories: Callable[[str], TrajectoryStore] | None = None
+    examples: FindsExamples | None = None
+    reproduce: Callable[[Sequence[Diagnosis]], dict[str, Any]] | None = None
+    model_class: str | None = None
     budget: Any = None
 
 

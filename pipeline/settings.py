@@ -38,6 +38,12 @@ class Settings(BaseSettings):
     """What one requester may cost in a day; unset means only the other budgets hold."""
     llm_price: tuple[float, float] | None = None
     """US dollars per million prompt and completion tokens, as `[0.5, 1.5]`; unset means unknown, never 0."""
+    llm_protocol: Literal["auto", "tools", "text"] = "auto"
+    """How tools are called; `auto` is what `agents doctor` found, and else what the endpoint accepts."""
+    llm_parallel: int = Field(default=1, ge=1, le=8)
+    """Drafts of one target at the same time; the first accepted one ends the others. Each costs money."""
+    llm_reviewer: bool = True
+    """Ask the model for advice on each patch that passed, in a conversation without its author's opinion."""
     demo: bool = False
     """True marks the database as a demonstration; its figures are never published."""
     child_module: str = "pipeline.execution.child"

@@ -35,6 +35,8 @@ class DraftEnd(StrEnum):
     LIMIT = "limit"
     BUDGET = "budget"
     ENDPOINT = "endpoint"
+    OVERTAKEN = "overtaken"
+    """Another draft of the same target, at the same time, had a patch first."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Literal
 
 from agents.drafters.llm import LlmDrafter
 from agents.drafters.llm.drafter import ModuleDraft
+from agents.drafters.llm.task import targets_of
 from agents.drafters.outcome import DraftedPatch, DraftOutcome, DraftReport, LeftOver
 from agents.drafters.rules import RulesDrafter
 from agents.drafters.targets import DOCUMENT_PATTERN, module_class_of
@@ -81,13 +82,17 @@ def _rules_then_llm(draft: _Draft) -> None:
 
 def _llm_first(draft: _Draft) -> None:
     targets = module_classes(draft.diagnoses)
-    if not targets:
+    if not targets and not (draft.context.model_class and _left_by_rules(draft)):
         _rules_only(draft)
         return
     draft.left = draft.rules.leftovers(
         draft.diagnoses, draft.context.hidden_patterns | {DOCUMENT_PATTERN}, draft.context.profile
     )
     _llm_for(draft, targets)
+
+
+def _left_by_rules(draft: _Draft) -> bool:
+    return bool(draft.rules.leftovers(draft.diagnoses, draft.context.hidden_patterns, draft.context.profile))
 
 
 def _both(draft: _Draft) -> None:
@@ -100,11 +105,14 @@ def module_classes(diagnoses: Sequence[Diagnosis]) -> frozenset[str]:
     return frozenset(name for d in diagnoses if d.no_patch is None and (name := module_class_of(d)))
 
 
-def _llm_for(draft: _Draft, targets: frozenset[str]) -> None:
-    """Let the model draft for the target classes and the rules for all other causes."""
-    others = [d for d in draft.diagnoses if module_class_of(d) not in targets]
+def _llm_for(draft: _Draft, classes: frozenset[str]) -> None:
+    """Let the model draft for the target classes, and for the model what the rules leave of all other causes."""
+    others = [d for d in draft.diagnoses if module_class_of(d) not in classes]
     beyond = draft.rules.leftovers(others, draft.context.hidden_patterns, draft.context.profile)
-    if not targets or beyond:
+    wanted = [d for d in draft.diagnoses if module_class_of(d) in classes] + [item.diagnosis for item in beyond]
+    targets = targets_of(wanted, draft.context)
+    covered = [d for target in targets for d in target.causes]
+    if not targets or any(item.diagnosis not in covered for item in beyond):
         draft.left = beyond or draft.left
         return
     if draft.llm is None:
@@ -119,7 +127,7 @@ def _llm_for(draft: _Draft, targets: frozenset[str]) -> None:
 
 
 def _take(draft: _Draft, drafts: Sequence[ModuleDraft]) -> None:
-    draft.reports += [d.report for d in drafts]
+    draft.reports += [report for d in drafts for report in (d.report, *d.others)]
     given = [d.drafted for d in drafts if d.drafted is not None]
     draft.notes += [f"llm: {d.report.end.value}: {d.report.reason}" for d in drafts if d.drafted is None]
     candidate = draft.rules.compose(given, draft.diagnoses, draft.context) if len(given) == len(drafts) else None

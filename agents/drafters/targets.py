@@ -29,17 +29,36 @@ def module_class_of(diagnosis: Diagnosis) -> str | None:
 
 
 def read_class_source(name: str) -> str:
-    """The source of a class of `transformers`, by dotted name ("transformers.activations.NewGELUActivation").
+    """The source of a class or function of `transformers`, by dotted name, or what a module of it defines.
 
-    Raises NoSource if the name is not a class of that package.
+    "transformers.activations.NewGELUActivation"; "transformers.models.bert.modeling_bert" gives names with lines.
+    Raises NoSource if the name is neither.
     """
-    module, _, cls = name.rpartition(".")
+    module, _, wanted = name.rpartition(".")
+    if (path := _module_file(name)) is not None:
+        return _outline(path)
     path = _file_of(module)
     text = path.read_text(encoding="utf-8")
     for node in ast.parse(text).body:
-        if isinstance(node, ast.ClassDef) and node.name == cls:
+        if isinstance(node, DEFINITIONS) and node.name == wanted:
             return ast.get_source_segment(text, node) or ""
-    raise NoSource(f"{cls!r} is not a class of {module!r}")
+    raise NoSource(f"{wanted!r} is not a class of {module!r}")
+
+
+DEFINITIONS = (ast.ClassDef, ast.FunctionDef)
+
+
+def _outline(path: Path) -> str:
+    nodes = ast.parse(path.read_text(encoding="utf-8")).body
+    kinds = {ast.ClassDef: "class", ast.FunctionDef: "def"}
+    return "\n".join(f"line {n.lineno}: {kinds[type(n)]} {n.name}" for n in nodes if isinstance(n, DEFINITIONS))
+
+
+def _module_file(name: str) -> Path | None:
+    try:
+        return _file_of(name)
+    except NoSource:
+        return None
 
 
 @lru_cache(maxsize=1)

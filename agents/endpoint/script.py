@@ -2,20 +2,21 @@
 
     scripts:
       - name: gelu-new-cube
-        match: {all: ["aten.pow", "NewGELUActivation"]}     # texts that the first user message must hold
+        match: {all: ["aten.pow", "NewGELUActivation"]}     # texts that the system prompt and the task must hold
         steps:
           - {say: "I look at the source.", tool: read_source, arguments: {}}
           - {tool: submit, arguments: {code: "...", explanation: "..."}}
 
-The step is chosen by the conversation alone: the first script whose texts all occur in the first user message, and in
-it the step whose number is the count of tool calls already made. So the endpoint keeps no state and repeats itself.
+The step is chosen by the conversation alone: the first script whose texts all occur in its opening, and in it the step
+whose number is the count of tool calls already made (of answers, with `advance: answers`). So the endpoint keeps no
+state and repeats itself. After the last step it gives up, or with `then: repeat` says the last one again.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,10 @@ import yaml
 
 CALL_IN_TEXT = re.compile(r"^```tool[ \t]*$", re.MULTILINE)
 
+DEFAULT_SCENARIO = "wrong_then_right"
+COMMON = "common"
+"""Answers to the doctor and to a reviewer's question: they come with every scenario."""
+
 
 class ScriptError(ValueError):
     """A script file cannot be used; the message names the place."""
@@ -31,20 +36,36 @@ class ScriptError(ValueError):
 
 @dataclass(frozen=True)
 class Step:
-    """One answer: what is said, and the one tool call."""
+    """One answer: what is said, and the tool calls; `tool` and `arguments` are the first, `calls` what comes with it.
 
-    tool: str
-    arguments: dict[str, Any]
+    `raw_arguments` stands in place of the arguments as it is, `times` repeats what is said, `status` is the HTTP status
+    of a failure, `body` a whole answer as it is; `usage: false` leaves the tokens out, `delay_s` comes before all.
+    """
+
+    tool: str = ""
+    arguments: dict[str, Any] | None = None
     say: str = ""
+    calls: tuple[dict[str, Any], ...] = ()
+    raw_arguments: str | None = None
+    times: int = 1
+    reasoning: str | None = None
+    refusal: str | None = None
+    finish_reason: str | None = None
+    usage: bool = True
+    delay_s: float = 0.0
+    status: int = 200
+    body: str | None = None
 
 
 @dataclass(frozen=True)
 class Script:
-    """Answers for the conversations whose first user message holds every text of `match_all`."""
+    """Answers for the conversations whose opening holds every text of `match_all`."""
 
     name: str
     match_all: tuple[str, ...]
     steps: tuple[Step, ...]
+    advance: str = "calls"
+    then: str = "give_up"
 
 
 GIVE_UP = Step(
@@ -54,9 +75,23 @@ GIVE_UP = Step(
 )
 
 
-def load_scripts(path: Path | None = None) -> tuple[Script, ...]:
-    """The scripts of a YAML or JSON file; without one those that come with the package. Raises ScriptError."""
-    text = _bundled() if path is None else _read(path)
+def scenarios() -> list[str]:
+    """The names of the scenarios that come with the package."""
+    folder = files("agents.endpoint") / "scripts"
+    names = [entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml")]
+    return sorted(set(names) - {COMMON})
+
+
+def load_scripts(path: Path | None = None, scenario: str = DEFAULT_SCENARIO) -> tuple[Script, ...]:
+    """The scripts of a YAML or JSON file; without one those of a scenario of the package. Raises ScriptError."""
+    if path is not None:
+        return _parse(_read(path))
+    if scenario not in scenarios():
+        raise ScriptError(f"{scenario!r} is not a scenario: choose {', '.join(scenarios())}")
+    return _parse(_bundled(COMMON)) + _parse(_bundled(scenario))
+
+
+def _parse(text: str) -> tuple[Script, ...]:
     try:
         data = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -66,8 +101,8 @@ def load_scripts(path: Path | None = None) -> tuple[Script, ...]:
     return tuple(_script(item, number) for number, item in enumerate(data["scripts"], start=1))
 
 
-def _bundled() -> str:
-    return (files("agents.endpoint") / "scripts" / "demo.yaml").read_text(encoding="utf-8")
+def _bundled(name: str) -> str:
+    return (files("agents.endpoint") / "scripts" / f"{name}.yaml").read_text(encoding="utf-8")
 
 
 def _read(path: Path) -> str:
@@ -77,37 +112,57 @@ def _read(path: Path) -> str:
         raise ScriptError(f"the script {str(path)!r} cannot be read: {error}") from error
 
 
+NEEDED, OPTIONAL = {"name", "match", "steps"}, {"advance", "then"}
+CHOICES = {"advance": ("calls", "answers"), "then": ("give_up", "repeat")}
+
+
 def _script(item: Any, number: int) -> Script:
-    if not isinstance(item, dict) or set(item) != {"name", "match", "steps"}:
-        raise ScriptError(f"script {number} needs exactly the keys name, match and steps")
+    if not isinstance(item, dict) or not NEEDED <= set(item) <= NEEDED | OPTIONAL:
+        raise ScriptError(f"script {number} needs exactly the keys name, match and steps, perhaps advance and then")
     texts = item["match"].get("all") if isinstance(item["match"], dict) else None
     if not isinstance(texts, list) or not texts or not all(isinstance(t, str) and t for t in texts):
         raise ScriptError(f"script {number}: match needs `all`, a list of texts")
     if not isinstance(item["steps"], list) or not item["steps"]:
         raise ScriptError(f"script {number}: steps is empty")
-    return Script(str(item["name"]), tuple(texts), tuple(_step(s, number) for s in item["steps"]))
+    how = {name: item[name] for name in OPTIONAL if name in item}
+    if any(value not in CHOICES[name] for name, value in how.items()):
+        raise ScriptError(f"script {number}: the choices are {CHOICES}")
+    return Script(str(item["name"]), tuple(texts), tuple(_step(s, number) for s in item["steps"]), **how)
+
+
+STEP_FIELDS = {field.name: field.type for field in fields(Step)}
 
 
 def _step(item: Any, number: int) -> Step:
-    known = isinstance(item, dict) and {"tool"} <= set(item) <= {"tool", "arguments", "say"}
-    if not known or not isinstance(item.get("arguments", {}), dict):
-        raise ScriptError(f"script {number}: a step has tool, and perhaps arguments and say")
-    return Step(str(item["tool"]), item.get("arguments", {}), str(item.get("say", "")))
+    if not isinstance(item, dict) or not item or not set(item) <= set(STEP_FIELDS):
+        raise ScriptError(f"script {number}: a step has tool, or say, and perhaps {', '.join(sorted(STEP_FIELDS))}")
+    if not isinstance(item.get("arguments", {}), dict) or not isinstance(item.get("calls", []), list):
+        raise ScriptError(f"script {number}: a step has tool, and arguments as an object")
+    return Step(**{**item, "calls": tuple(item.get("calls", ()))})
 
 
 def next_step(scripts: Sequence[Script], messages: Sequence[dict[str, Any]]) -> Step:
     """The answer to a conversation. After a script's last step, and where no script matches, it gives up."""
     first = next((text_of(m) for m in messages if m.get("role") == "user"), "")
-    script = next((s for s in scripts if all(text in first for text in s.match_all)), None)
-    made = sum(1 for message in messages if is_call(message))
-    if script is None or made >= len(script.steps):
+    system = next((text_of(m) for m in messages if m.get("role") == "system"), "") if first else ""
+    script = next((s for s in scripts if all(text in system + first for text in s.match_all)), None)
+    if script is None or not script.steps:
         return GIVE_UP
-    return script.steps[made]
+    counted = is_call if script.advance == "calls" else is_answer
+    made = sum(1 for message in messages if counted(message))
+    if made < len(script.steps):
+        return script.steps[made]
+    return script.steps[-1] if script.then == "repeat" else GIVE_UP
+
+
+def is_answer(message: dict[str, Any]) -> bool:
+    """Whether a message is an answer of the model."""
+    return message.get("role") == "assistant"
 
 
 def is_call(message: dict[str, Any]) -> bool:
     """Whether a message is an answer that called a tool, in either form."""
-    if message.get("role") != "assistant":
+    if not is_answer(message):
         return False
     return bool(message.get("tool_calls")) or CALL_IN_TEXT.search(text_of(message)) is not None
 

@@ -86,6 +86,12 @@ class Handler(BaseHTTPRequestHandler):
             return
         as_text = fault is Fault.NO_TOOLS or not request.get("tools")
         step = next_step(self.server.scripts, request["messages"])
+        if self.server.stopping.wait(step.delay_s) or step.status != 200:
+            self._send(step.status, error("scripted_failure", step.say or "a failure of the script"))
+            return
+        if step.body is not None:
+            self._send_bytes(200, step.body.encode())
+            return
         body = completion(step, request, as_text=as_text)
         CHANGES.get(fault, _unchanged)(body)
         self._send(200, body)
@@ -176,7 +182,7 @@ def _malform_arguments(body: dict[str, Any]) -> None:
 
 
 def _drop_usage(body: dict[str, Any]) -> None:
-    del body["usage"]
+    body.pop("usage", None)
 
 
 def _truncate(body: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from agents.drafters.llm.records import MemoryTrajectory
 from agents.types import Candidate, Diagnosis, DraftContext
 from pipeline.bench.judge import judge
 from pipeline.bench.run import Spent
@@ -18,13 +19,13 @@ def measurable(tasks: Sequence[Task]) -> list[FormTask]:
 
 
 class LanguageBench:
-    """Drafts with the configured endpoint within `limit_usd`; keeps steps in memory and counts what was used."""
+    """Drafts with the configured endpoint within `limit_usd`; keeps conversations, counts what was used."""
 
     def __init__(self, drafter: Any, limit_usd: float) -> None:
         from agents.drafters.llm import MemoryLedger
 
         self._drafter, self._ledger, self._seen = drafter, MemoryLedger(limit_usd), 0
-        self.steps: list[dict[str, Any]] = []
+        self.trajectories: list[MemoryTrajectory] = []
 
     def __call__(self, task: Task, diagnoses: list[Diagnosis], context: DraftContext) -> Sequence[Candidate]:
         """The model's candidates of an element-wise task; structural tasks are not for a model."""
@@ -35,7 +36,7 @@ class LanguageBench:
         hidden = context.hidden_patterns | {"P01"}
         asked = replace(
             context, hidden_patterns=hidden, capture=capture_validated, test=self._tester(task),
-            record=self._record, budget=self._ledger,
+            trajectories=self._open, budget=self._ledger,
         )  # fmt: skip
         return list(self._drafter.draft(diagnoses, asked))
 
@@ -48,9 +49,9 @@ class LanguageBench:
         end = str(reports[-1].end) if reports else ""
         return Spent(sum(r.turns for r in reports), sum(r.tokens for r in reports), cost, end)
 
-    def _record(self, step: dict[str, Any]) -> str:
-        self.steps.append(step)
-        return f"bench-{len(self.steps)}"
+    def _open(self, place: str) -> MemoryTrajectory:
+        self.trajectories.append(MemoryTrajectory(place))
+        return self.trajectories[-1]
 
     def _tester(self, task: FormTask) -> Any:
         def test(candidate: Candidate, /) -> dict[str, Any]:

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from pipeline.cli.output import one_sentence
+
 if TYPE_CHECKING:
-    from agents.drafters.llm.doctor import Check
+    from agents.drafters.llm.doctor import Check, Examination
     from agents.endpoint import Script
     from agents.endpoint.server import EndpointServer
 
+DEFAULT = "wrong_then_right"
 TRIAL_CODE = "def forward(x):\n    return x * x\n"
 FAULTS = "429, 500, malformed_body, malformed_arguments, endless, no_tools, refuse_tools, no_usage or truncated"
 
@@ -36,6 +39,7 @@ def register(app: typer.Typer) -> None:
 def demo_endpoint(
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free port.")] = 8010,
     script: Annotated[Path | None, typer.Option("--script", help="A YAML or JSON file of scripts.")] = None,
+    scenario: Annotated[str, typer.Option("--scenario", help="A scenario that comes with the package.")] = DEFAULT,
     fault: Annotated[str | None, typer.Option("--fault", help=f"Show a fault: {FAULTS}.")] = None,
     times: Annotated[int, typer.Option("--times", min=1, help="How many requests show the fault.")] = 1,
     as_json: Json = False,
@@ -45,7 +49,7 @@ def demo_endpoint(
 
     if fault is not None and fault not in {f.value for f in Fault}:
         _fail(f"{fault!r} is not a fault: choose {FAULTS}.")
-    scripts = _scripts(script)
+    scripts = _scripts(script, scenario)
     try:
         server = make_server(port, scripts, Fault(fault) if fault else None, times)
     except OSError as error:
@@ -59,33 +63,42 @@ def demo_endpoint(
         server.server_close()
 
 
+LEDGER = {
+    True: ("ledger", True, "trial calls are in the day's ledger; what was found out is kept"),
+    False: ("ledger", None, "there is no database yet: trial calls were not written down, nothing is kept"),
+}
+
+
 def doctor(as_json: Json = False) -> None:
-    """Check what the llm drafter needs; exit status 1 if anything is missing. Makes one trial call to the endpoint."""
-    from agents.drafters.llm import LlmSettings, Price
-    from agents.drafters.llm.doctor import examine
-    from pipeline.settings import get_settings
+    """Check what the llm drafter needs; exit status 1 if anything is missing. Makes trial calls to the endpoint."""
+    from agents.drafters.llm.doctor import Check, examine
+    from pipeline.drafting.endpoint import budgets, is_ready, llm_settings, remember
+    from pipeline.review.drafting import StoredBudget
 
-    settings = get_settings()
-    llm = LlmSettings.from_environment(
-        model=settings.llm_model,
-        daily_budget_usd=settings.llm_daily_budget_usd,
-        price=Price(*settings.llm_price) if settings.llm_price else None,
-    )
-    checks = examine(llm, _try_sandbox)
-    failed = sum(not check.passed for check in checks)
+    settings, ready = llm_settings(), is_ready()
+    with one_sentence():
+        found = examine(settings, _try_sandbox, StoredBudget(budgets()) if ready else None)
+    found.checks.append(Check(*LEDGER[ready]))
+    if ready and found.model is not None:
+        remember(settings, found)
     if as_json:
-        report = {"checks": [c._asdict() for c in checks], "passed": len(checks) - failed, "failed": failed}
-        typer.echo(json.dumps(report))
+        _print_document(found)
     else:
-        _print(checks, failed)
-    raise typer.Exit(1 if failed else 0)
+        _print(found.checks, found.failed)
+    raise typer.Exit(1 if found.failed else 0)
 
 
-def _scripts(path: Path | None) -> tuple[Script, ...]:
+def _print_document(found: Examination) -> None:
+    known = {"model": found.model, "protocol": found.protocol, "context_tokens": found.context_tokens}
+    counts = {"passed": sum(c.passed is True for c in found.checks), "failed": found.failed}
+    typer.echo(json.dumps({"checks": [c._asdict() for c in found.checks], **counts, **known}))
+
+
+def _scripts(path: Path | None, scenario: str) -> tuple[Script, ...]:
     from agents.endpoint import ScriptError, load_scripts
 
     try:
-        return load_scripts(path)
+        return load_scripts(path, scenario)
     except ScriptError as error:
         _fail(f"{error}.")
 
@@ -119,8 +132,11 @@ def _try_sandbox() -> None:
     capture_in_sandbox(TRIAL_CODE, {})
 
 
+MARKS = {True: "ok  ", False: "FAIL", None: "?   "}
+
+
 def _print(checks: list[Check], failed: int) -> None:
     for check in checks:
-        typer.echo(f"{'ok  ' if check.passed else 'FAIL'}  {check.name}: {check.detail}")
+        typer.echo(f"{MARKS[check.passed]}  {check.name}: {check.detail}")
     state = "The llm drafter can draft." if not failed else "The llm drafter does not draft; the rules drafter does."
     typer.echo(state)

@@ -89,7 +89,7 @@ def _measure_language(
     from pipeline.bench.run import K, run_bench
     from pipeline.bench.score import not_measured, report, scripted
     from pipeline.bench.tasks import digest_of_tasks
-    from pipeline.execution.draft import language_model
+    from pipeline.drafting.endpoint import language_model
 
     model = language_model()
     why = "no endpoint is set" if model is None else model.settings.why_off()

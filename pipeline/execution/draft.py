@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from agents.drafters import draft_with
 from agents.types import Candidate, CandidateTester, DraftContext, diagnosis_from_dict
+from pipeline.drafting.endpoint import budgets, language_model
 from pipeline.execution.execute import equivalences
 from pipeline.execution.inspect import describe_folder, family_name
 from pipeline.execution.models import build_meta
 from pipeline.execution.subject import Subject
 from pipeline.inspection import inspect_checkpoint
-from pipeline.review.drafting import Budgets, StoredBudget, StoredTrajectory
+from pipeline.review.drafting import StoredBudget, StoredTrajectories
 from pipeline.settings import get_settings
 from pipeline.verification.measurements import EquivalenceResult
-from pipeline.verification.policy import current_policy
 from pipeline.verification.seeds import draw_own_seed
 from pipeline.work.sandbox_state import sandbox_refusal
 
@@ -52,31 +52,9 @@ def draft_context(subject: Subject, spec: dict[str, Any], family: str) -> DraftC
         capture=None if refusal else capture_validated,
         no_capture=refusal or "",
         test=candidate_tester(subject),
-        record=StoredTrajectory(spec.get("run_id"), settings.llm_model or "none"),
+        trajectories=StoredTrajectories(spec.get("run_id"), settings.llm_model or "none"),
         budget=StoredBudget(budgets(), spec.get("run_id")),
     )
-
-
-def budgets() -> Budgets:
-    """The budgets of the settings."""
-    settings = get_settings()
-    return Budgets(settings.llm_daily_budget_usd, settings.llm_requester_budget_usd, settings.llm_request_budget_usd)
-
-
-def language_model() -> Any:
-    """The llm drafter as the settings and the environment configure it; None where none is set."""
-    settings = get_settings()
-    if settings.llm_model is None:
-        return None
-    from agents.drafters.llm import LlmDrafter, LlmSettings, Price
-
-    llm = LlmSettings.from_environment(
-        model=settings.llm_model,
-        daily_budget_usd=settings.llm_daily_budget_usd,
-        price=Price(*settings.llm_price) if settings.llm_price else None,
-    )
-    submissions = min(llm.limits.submissions, current_policy().guards["final_submissions"])
-    return LlmDrafter(replace(llm, limits=replace(llm.limits, submissions=submissions)))
 
 
 def capture_validated(code: str, target: dict[str, Any]) -> dict[str, Any]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
+from agents.drafters.llm.redact import redactor_of
 from agents.errors import BudgetExhausted
 from pipeline.database.facts import DRAFTING_STOPPED, get_fact, set_fact
 from pipeline.database.unit_of_work import database_now, unit_of_work
@@ -21,25 +23,80 @@ LEDGER_LOCK = 2
 
 
 class StoredTrajectory:
-    """`agents.types.TrajectoryStore` on the database: each call is one committed step of one trajectory."""
+    """`agents.types.TrajectoryStore` on the database: each call is one committed step of one trajectory.
 
-    def __init__(self, run_id: int | None, model: str) -> None:
-        self.id = uuid.uuid4().hex
+    A trajectory of the same run and place that has no end is gone on with: its process was killed.
+    """
+
+    def __init__(self, run_id: int | None, model: str, place: str = "") -> None:
         self._run_id, self._model = run_id, model
+        self._redactor = redactor_of(None)
+        self.id, self.earlier = _cut_off(run_id, place) or (uuid.uuid4().hex, ())
 
     def __call__(self, step: dict[str, Any]) -> str:
-        """Save one step; returns the trajectory's id."""
+        """Save one step without secrets; returns the trajectory's id."""
+        data = self._redactor.data(step)
         with unit_of_work() as session:
             now = database_now(session)
-            if repository.get_trajectory(session, self.id) is None:
-                scripted = self._model == SCRIPTED
-                session.add(
-                    Trajectory(id=self.id, run_id=self._run_id, model=self._model, scripted=scripted, created_at=now)
-                )
-                session.flush()
+            trajectory = repository.get_trajectory(session, self.id) or self._begin(session, now)
+            _count(trajectory, data)
             position = repository.next_step(session, self.id)
-            session.add(TrajectoryStep(trajectory_id=self.id, position=position, data=step, created_at=now))
+            session.add(TrajectoryStep(trajectory_id=self.id, position=position, data=data, created_at=now))
         return self.id
+
+    def _begin(self, session: Session, now: datetime) -> Trajectory:
+        begun = Trajectory(
+            id=self.id, run_id=self._run_id, model=self._model, scripted=self._model == SCRIPTED,
+            cost_usd=0.0, tokens=0, created_at=now,
+        )  # fmt: skip
+        session.add(begun)
+        session.flush()
+        return begun
+
+
+def _count(trajectory: Trajectory, step: dict[str, Any]) -> None:
+    """Add what the step cost. Once a part is unknown (None) the whole is; the end of a draft knows its failed tries."""
+    if step["kind"] == "answer" and not step.get("replayed"):
+        cost, tokens = step.get("cost_usd"), step.get("tokens")
+        trajectory.cost_usd = None if trajectory.cost_usd is None or cost is None else trajectory.cost_usd + cost
+        trajectory.tokens = None if trajectory.tokens is None or tokens is None else trajectory.tokens + tokens
+    elif step["kind"] == "end" and "spent" in step:
+        trajectory.cost_usd = step["spent"]["cost_usd"]
+
+
+def _cut_off(run_id: int | None, place: str) -> tuple[str, tuple[dict[str, Any], ...]] | None:
+    """Id and steps of the run's trajectory at this place that did not end; its saved answers are settled."""
+    if run_id is None:
+        return None
+    with unit_of_work() as session:
+        for trajectory in repository.trajectories_of_run(session, run_id):
+            steps = tuple(step.data for step in trajectory.steps)
+            if steps and steps[0].get("place") == place and steps[-1]["kind"] != "end":
+                for step in steps:
+                    _settle_saved(session, step)
+                return trajectory.id, steps
+    return None
+
+
+def _settle_saved(session: Session, step: dict[str, Any]) -> None:
+    """Settle the call of a saved answer that was killed before it could be: the answer says what it cost."""
+    if step["kind"] != "answer" or step.get("reservation") is None or step.get("replayed"):
+        return
+    entry = repository.get_reservation(session, int(step["reservation"]))
+    if entry.settled_at is None:
+        entry.settled_usd, entry.settled_at = step.get("cost_usd"), database_now(session)
+        entry.tokens = entry.tokens if step.get("tokens") is None else step["tokens"]
+
+
+class StoredTrajectories:
+    """Opens the record of each conversation of a run's draft, by its place in it."""
+
+    def __init__(self, run_id: int | None, model: str) -> None:
+        self._run_id, self._model = run_id, model
+
+    def __call__(self, place: str) -> StoredTrajectory:
+        """The record of one conversation."""
+        return StoredTrajectory(self._run_id, self._model, place)
 
 
 @dataclass(frozen=True)

@@ -115,6 +115,12 @@ def get_trajectory(session: Session, trajectory_id: str) -> Trajectory | None:
     return session.get(Trajectory, trajectory_id)
 
 
+def trajectories_of_run(session: Session, run_id: int) -> list[Trajectory]:
+    """The records of a run's drafting, oldest first."""
+    query = select(Trajectory).where(Trajectory.run_id == run_id)
+    return list(session.scalars(query.order_by(Trajectory.created_at, Trajectory.id)))
+
+
 def next_step(session: Session, trajectory_id: str) -> int:
     """The position of the next step."""
     query = select(func.max(TrajectoryStep.position)).where(TrajectoryStep.trajectory_id == trajectory_id)

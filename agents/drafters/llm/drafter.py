@@ -1,4 +1,4 @@
-"""The `llm` drafter: a coding agent drafts a document for each element-wise module class that has causes left.
+"""The `llm` drafter: coding agents draft patches for element-wise module classes, and for the model.
 
 Off until an endpoint and a daily budget are set. Without a working sandbox it refuses and says so. Its candidates hold
 the rules' patches for every other cause, and state what a scripted model drafted.
@@ -7,15 +7,21 @@ the rules' patches for every other cause, and state what a scripted model drafte
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 from agents.drafters.llm.agent import Agent
+from agents.drafters.llm.form import Form
+from agents.drafters.llm.library import search_library
 from agents.drafters.llm.model import ChatModel
+from agents.drafters.llm.reviewer import advise
 from agents.drafters.llm.settings import LlmSettings
-from agents.drafters.llm.text import as_data, cut, render
-from agents.drafters.llm.tools import Claim, Result, Workbench
+from agents.drafters.llm.task import Target, room_for_task, targets_of, task_text
+from agents.drafters.llm.text import cut, prompt_digest
+from agents.drafters.llm.workbench import Build, Claim, Result, Shared, Workbench
 from agents.drafters.outcome import DraftedPatch, DraftEnd, DraftReport
 from agents.drafters.rules import RulesDrafter
 from agents.drafters.rules.drafter import with_cures
@@ -27,67 +33,68 @@ from agents.errors import (
     DraftingOff,
     EndpointProblem,
     LimitReached,
+    Overtaken,
     SandboxUnavailable,
 )
 from agents.types import Candidate, Diagnosis, DraftContext, Drafter, PatchDraft, SandboxRunner
 
-Reproduce = Callable[[Sequence[Diagnosis]], dict[str, Any]]
+CODE_PATTERN = "code"
+"""The pattern of drafted code that changes a model (`agents.capture.apply`)."""
 
 ENDS: dict[type[AgentError], DraftEnd] = {
     LimitReached: DraftEnd.LIMIT,
     BudgetExhausted: DraftEnd.BUDGET,
     EndpointProblem: DraftEnd.ENDPOINT,
     SandboxUnavailable: DraftEnd.NO_SANDBOX,
+    Overtaken: DraftEnd.OVERTAKEN,
 }
 
 
 @dataclass(frozen=True)
 class ModuleDraft:
-    """What one agent did for one module class: its report, and the patch if one was accepted."""
+    """What the agents did for one target: their reports, that of the best first, and the patch if one was accepted."""
 
     report: DraftReport
     drafted: DraftedPatch | None = None
+    others: tuple[DraftReport, ...] = ()
 
 
 class LlmDrafter:
-    """Drafts with the model of `settings`; the other causes of a candidate come from `rules`.
+    """Drafts with the model of `settings`; the other causes of a candidate come from `rules`."""
 
-    `reproduce` runs the reproducer of a module's causes on the device; without it the agent has no such tool.
-    """
-
-    def __init__(
-        self, settings: LlmSettings, rules: RulesDrafter | None = None, reproduce: Reproduce | None = None
-    ) -> None:
-        self.settings, self._rules, self._reproduce = settings, rules or RulesDrafter(), reproduce
+    def __init__(self, settings: LlmSettings, rules: RulesDrafter | None = None) -> None:
+        self.settings, self._rules = settings, rules or RulesDrafter()
         self.reports: list[DraftReport] = []
 
     def draft(self, diagnoses: Sequence[Diagnosis], context: DraftContext) -> Iterator[Candidate]:
-        """One candidate with a drafted document for every module class that has one; nothing if a draft fails.
+        """One candidate with a drafted patch for every target; nothing if the draft of one fails.
 
         `reports` says how each draft ended. Raises DraftingOff or SandboxUnavailable before any call is made.
         """
-        drafts = self.draft_modules(diagnoses, context)
+        elementwise = [d for d in diagnoses if module_class_of(d)]
+        rest = [d for d in diagnoses if d not in elementwise]
+        left = [lo.diagnosis for lo in self._rules.leftovers(rest, context.hidden_patterns, context.profile)]
+        drafts = self.draft_modules(diagnoses, context, targets_of([*elementwise, *left], context))
         given = [draft.drafted for draft in drafts if draft.drafted is not None]
         candidate = self._rules.compose(given, diagnoses, context) if given and len(given) == len(drafts) else None
         if candidate is not None:
             yield candidate
 
     def draft_modules(
-        self, diagnoses: Sequence[Diagnosis], context: DraftContext, only: frozenset[str] | None = None
+        self, diagnoses: Sequence[Diagnosis], context: DraftContext, only: Sequence[Target] | None = None
     ) -> list[ModuleDraft]:
-        """One draft per element-wise module class among the causes (or `only` those), in order of appearance."""
+        """One draft per target of the causes (or of `only` those), in order."""
         self.require_on(context)
-        named = [name for d in diagnoses if d.no_patch is None and (name := module_class_of(d))]
-        names = [name for name in dict.fromkeys(named) if only is None or name in only]
-        drafts = [self._draft_module(name, diagnoses, context) for name in names]
-        self.reports += [draft.report for draft in drafts]
+        targets = targets_of(diagnoses, context) if only is None else only
+        drafts = [self._draft_target(target, diagnoses, context) for target in targets]
+        self.reports += [report for draft in drafts for report in (draft.report, *draft.others)]
         return drafts
 
     def require_on(self, context: DraftContext) -> None:
         """Raises DraftingOff or SandboxUnavailable with the remedy if drafting cannot start."""
         if (reason := self.settings.why_off()) is not None:
             raise DraftingOff(reason)
-        if context.budget is None or context.record is None:
+        if context.budget is None or context.trajectories is None:
             raise DraftingOff(
                 "no budget ledger or no trajectory store: nothing is drafted that cannot be accounted for"
             )
@@ -95,72 +102,89 @@ class LlmDrafter:
             why = context.no_capture or "see `spyre-factory sandbox selftest`"
             raise SandboxUnavailable(f"no working sandbox: nothing a model writes is run; {why}")
 
-    def _draft_module(self, name: str, diagnoses: Sequence[Diagnosis], context: DraftContext) -> ModuleDraft:
-        causes = tuple(d for d in diagnoses if d.no_patch is None and module_class_of(d) == name)
+    def _draft_target(self, target: Target, diagnoses: Sequence[Diagnosis], context: DraftContext) -> ModuleDraft:
+        """Drafts at the same time; the first patch ends the others before their next call."""
+        shared = Shared(self.settings.limits, context.submissions_used.get(target.name, 0))
+        count = max(1, self.settings.parallel)
+        one = partial(self._draft_one, target, diagnoses, context, shared)
+        if count == 1:
+            return one(1)
+        with ThreadPoolExecutor(count) as pool:
+            done = list(pool.map(one, range(1, count + 1)))
+        best = next((d for d in done if d.drafted is not None), done[0])
+        return replace(best, others=tuple(d.report for d in done if d is not best))
+
+    def _draft_one(
+        self, target: Target, diagnoses: Sequence[Diagnosis], context: DraftContext, shared: Shared, number: int
+    ) -> ModuleDraft:
         try:
             model = ChatModel(self.settings, context.budget)
         except EndpointProblem as error:
-            return ModuleDraft(DraftReport(name, DraftEnd.ENDPOINT, str(error)))
+            return ModuleDraft(DraftReport(target.name, DraftEnd.ENDPOINT, str(error)))
         try:
-            return self._run(model, name, causes, diagnoses, context)
+            return self._run(model, target, diagnoses, context, shared, number)
         finally:
             model.close()
 
     def _run(
         self,
         model: ChatModel,
-        name: str,
-        causes: tuple[Diagnosis, ...],
+        target: Target,
         diagnoses: Sequence[Diagnosis],
         context: DraftContext,
+        shared: Shared,
+        number: int,
     ) -> ModuleDraft:
-        build = self._builder(model.name, name, causes, diagnoses, context)
-        bench = self._bench(name, causes, context, build)
-        assert context.record is not None
-        agent = Agent(model, bench, context.record, self.settings.limits)
+        bench = self._bench(target, context, self._builder(model.name, target, diagnoses, context), shared)
+        assert context.trajectories is not None
+        place = f"{target.name}#{number}"
+        agent = Agent(model, bench, context.trajectories(place), self.settings.limits, facts=_facts(target, context))
+        agent.facts |= {"place": place, "protocol": model.protocol}
+        task = task_text(target, context, number, self.settings.parallel, room_for_task(bench))
         try:
-            result = agent.run(task_text(name, causes, context))
+            result = agent.run(task)
         except AgentError as error:
             end = next((end for kind, end in ENDS.items() if isinstance(error, kind)), DraftEnd.LIMIT)
-            return ModuleDraft(_report(agent, name, end, str(error)))
-        report = _report(agent, name, result.end or DraftEnd.LIMIT, result.text)
-        return ModuleDraft(report, _drafted(result, name, causes, agent.trajectory))
+            return ModuleDraft(_report(agent, target.name, end, str(error)))
+        report = _report(agent, target.name, result.end or DraftEnd.LIMIT, result.text)
+        drafted = _drafted(result, target, agent.trajectory)
+        if drafted is None or shared.won.is_set():
+            return ModuleDraft(report, drafted)
+        shared.won.set()
+        return ModuleDraft(report, self._advised(drafted, model, target, result.code, context, place))
 
-    def _bench(
-        self,
-        name: str,
-        causes: tuple[Diagnosis, ...],
-        context: DraftContext,
-        build: Callable[[dict[str, Any], Claim], Candidate],
-    ) -> Workbench:
-        assert context.capture is not None
-        reproduce, given = self._reproduce, None
-        if reproduce is not None:
-            given = lambda: reproduce(causes)  # noqa: E731 - binds the causes of this draft
+    def _advised(
+        self, drafted: DraftedPatch, model: ChatModel, target: Target, code: str, context: DraftContext, place: str
+    ) -> DraftedPatch:
+        if not self.settings.reviewer:
+            return drafted
+        assert context.trajectories is not None
+        advice = advise(model, target, code, context, context.trajectories(f"{place}/review"))
+        return replace(drafted, patch=replace(drafted.patch, advice=advice))
+
+    def _bench(self, target: Target, context: DraftContext, build: Build, shared: Shared) -> Workbench:
+        reproduce = context.reproduce
         return Workbench(
-            target={"module_class": name},
-            diagnosis=render("diagnosis", causes=causes),
-            capture=captured(context.capture),
-            validate=validate_document,
+            target=target.name,
+            form=target.form,
+            diagnosis=target.diagnosis,
             build=build,
             test=context.test,
             limits=self.settings.limits,
-            reproduce=given,
-            submissions=context.submissions_used.get(name, 0),
+            reproduce=None if reproduce is None else partial(reproduce, target.causes),
+            library=partial(search_library, hidden=context.hidden_patterns),
+            source=target.source,
+            shared=shared,
         )
 
-    def _builder(
-        self,
-        model: str,
-        name: str,
-        causes: tuple[Diagnosis, ...],
-        diagnoses: Sequence[Diagnosis],
-        context: DraftContext,
-    ) -> Callable[[dict[str, Any], Claim], Candidate]:
-        """Makes the candidate a document would give, with the rules' patches for the other causes."""
+    def _builder(self, model: str, target: Target, diagnoses: Sequence[Diagnosis], context: DraftContext) -> Build:
+        """Makes the candidate that code would give, with the rules' patches for the other causes."""
+        assert context.capture is not None
+        patch_of = _PATCHES[target.form]
+        capture = captured(context.capture)
 
-        def build(document: dict[str, Any], claim: Claim) -> Candidate:
-            drafted = DraftedPatch(patch_of(model, name, document, claim), causes)
+        def build(code: str, claim: Claim) -> Candidate:
+            drafted = DraftedPatch(patch_of(model, target.name, code, claim, capture), target.causes)
             fresh = replace(context, rejected={})
             candidate = next(self._rules.assemble(diagnoses, fresh, [drafted]), None)
             if candidate is None:
@@ -172,24 +196,41 @@ class LlmDrafter:
         return build
 
 
-def patch_of(model: str, module_class: str, document: dict[str, Any], claim: Claim) -> PatchDraft:
-    """The patch of a drafted document. What the model says about it is kept as its claim, not as a proof."""
+def _facts(target: Target, context: DraftContext) -> dict[str, Any]:
+    """What a stored conversation says about itself: enough to run its tool calls again without the model."""
+    task = {
+        "target": target.name,
+        "form": target.form.value,
+        "family": context.family,
+        "profile": context.profile,
+        "dtype": context.dtype,
+        "hidden_patterns": sorted(context.hidden_patterns),
+        "diagnoses": [asdict(d) for d in target.causes],
+    }
+    return {"prompts": prompt_digest(), "task": task}
+
+
+def document_patch(model: str, target: str, code: str, claim: Claim, capture: SandboxRunner) -> PatchDraft:
+    """The patch of an element-wise module: its code captured in the sandbox, as a document."""
+    document = capture(code, {"module_class": target})
+    validate_document(document)
+    return drafted_patch(model, DOCUMENT_PATTERN, {"module_class": target, "document": document}, code, claim)
+
+
+def code_patch(model: str, target: str, code: str, claim: Claim, capture: SandboxRunner) -> PatchDraft:
+    """The patch of a model: the code itself, which is applied in the sandbox only; its test captures it there."""
+    return drafted_patch(model, CODE_PATTERN, {"source": code}, code, claim)
+
+
+def drafted_patch(model: str, pattern: str, parameters: dict[str, Any], code: str, claim: Claim) -> PatchDraft:
+    """A drafted patch. What the model says about it is kept as its claim, not as a proof."""
     said = (f"claim of {model}, not a proof: {cut(claim.explanation, 2000)}",) if claim.explanation else ()
-    parameters = {"module_class": module_class, "document": document}
-    return PatchDraft(DOCUMENT_PATTERN, parameters, Drafter.LLM, claim.exactness, claim.bound, proof=said, model=model)
-
-
-def task_text(module_class: str, causes: Sequence[Diagnosis], context: DraftContext) -> str:
-    """The first message to the model: the diagnosis as data, and why earlier candidates were refused."""
-    refused = [as_data(reason, "earlier refusal", 500) for reason in dict.fromkeys(context.rejected.values())]
-    return render(
-        "task",
-        module_class=module_class,
-        profile=context.profile,
-        dtype=context.dtype,
-        diagnosis=as_data(render("diagnosis", causes=causes), "diagnosis"),
-        rejected=refused,
+    return PatchDraft(
+        pattern, parameters, Drafter.LLM, claim.exactness, claim.bound, proof=said, model=model, source=code
     )
+
+
+_PATCHES: dict[Form, Callable[..., PatchDraft]] = {Form.ELEMENTWISE: document_patch, Form.MODEL: code_patch}
 
 
 def validate_document(document: dict[str, Any]) -> None:
@@ -221,11 +262,11 @@ def document_refusals() -> Iterator[None]:
         raise CandidateRefused(f"the captured document is refused: {error}") from error
 
 
-def _drafted(result: Result, name: str, causes: tuple[Diagnosis, ...], trajectory: str | None) -> DraftedPatch | None:
+def _drafted(result: Result, target: Target, trajectory: str | None) -> DraftedPatch | None:
     if result.candidate is None:
         return None
-    own = [p for p in result.candidate.patches if p.parameters.get("module_class") == name and p.model is not None]
-    return DraftedPatch(with_cures(DraftedPatch(replace(own[0], trajectory=trajectory), causes)), causes)
+    own = [p for p in result.candidate.patches if p.model is not None and p.source == result.code]
+    return DraftedPatch(with_cures(DraftedPatch(replace(own[0], trajectory=trajectory), target.causes)), target.causes)
 
 
 def _report(agent: Agent, name: str, end: DraftEnd, reason: str) -> DraftReport:

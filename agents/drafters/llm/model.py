@@ -13,7 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agents.drafters.llm.budget import BudgetLedger
-from agents.drafters.llm.messages import Answer, Charge, Usage
+from agents.drafters.llm.messages import Answer, Charge, Usage, read_message
+from agents.drafters.llm.redact import redactor_of
 from agents.drafters.llm.settings import ASSUMED, FREE, LlmSettings, Price, price_of
 from agents.errors import EndpointProblem
 
@@ -25,39 +26,67 @@ BYTES_PER_TOKEN = 2
 
 NOTHING = Charge(0.0, 0.0, 0)
 
+MAX_COUNT = 100_000_000
+"""A larger count of tokens is no count."""
+
 
 class ChatModel:
     """A model behind an endpoint. Closing it closes the connections."""
 
     def __init__(
-        self, settings: LlmSettings, budget: BudgetLedger, clock: Callable[[], float] = time.monotonic
+        self,
+        settings: LlmSettings,
+        budget: BudgetLedger,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.settings, self.budget, self._clock = settings, budget, clock
+        self.settings, self.budget, self._clock, self._sleep = settings, budget, clock, sleep
         self._client = connect(settings)
+        self._redactor = redactor_of(settings.api_key, settings.base_url)
         self._native = settings.protocol != "text"
         self.name = settings.model or only_model(self._client)
+
+    @property
+    def protocol(self) -> str:
+        """How tools are called: `tools` by the endpoint's own means, `text` by fenced blocks."""
+        return "tools" if self._native else "text"
 
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
 
-    def ask(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]], seconds: float) -> Answer:
+    def ask(
+        self,
+        messages: list[dict[str, Any]],
+        tools: list[dict[str, Any]],
+        seconds: float,
+        keep: Callable[[Answer], None] | None = None,
+    ) -> Answer:
         """One answer within `seconds`. Raises EndpointProblem after the last try, BudgetExhausted before any.
 
-        The answer's charge, or that of the EndpointProblem, holds the tries that failed as well.
+        `keep` stores the answer before its money is settled, so that a paid answer is not lost. The answer's charge,
+        or that of the EndpointProblem, holds the tries that failed as well.
         """
         deadline, lost = self._clock() + min(seconds, self.settings.limits.call_seconds), NOTHING
         for attempt in range(self.settings.retries + 1):
             try:
-                answer = self._try(messages, tools, deadline)
-                return replace(answer, charge=lost.plus(answer.charge))
+                return self._try(messages, tools, deadline, keep, lost)
             except EndpointProblem as error:
                 lost = error.charge = lost.plus(error.charge)
-                if attempt == self.settings.retries or self._clock() >= deadline:
+                pause = max(error.retry_after_s, PAUSE_S * attempt)
+                if attempt == self.settings.retries or not error.may_pass or self._clock() + pause >= deadline:
                     raise
+                self._sleep(pause)
         raise AssertionError("unreachable")
 
-    def _try(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]], deadline: float) -> Answer:
+    def _try(
+        self,
+        messages: list[dict[str, Any]],
+        tools: list[dict[str, Any]],
+        deadline: float,
+        keep: Callable[[Answer], None] | None,
+        lost: Charge,
+    ) -> Answer:
         price = price_of(self.name, self.settings)
         prompt = len(json.dumps([messages, tools]).encode()) // BYTES_PER_TOKEN
         tokens = prompt + self.settings.limits.answer_tokens
@@ -65,9 +94,13 @@ class ChatModel:
         reservation = self.budget.reserve(model=self.name, cost_usd=reserved, tokens=tokens)
         usage = Usage()
         try:
-            data = self._post(messages, tools, deadline)
+            data = self._redactor.data(self._post(messages, tools, deadline))
             usage = read_usage(data)
-            return read_answer(data, usage, charge_of(usage, price, reserved, tokens))
+            answer = read_answer(data, usage, charge_of(usage, price, reserved, tokens), len(messages))
+            answer = replace(answer, charge=lost.plus(answer.charge), reservation=reservation)
+            if keep is not None:
+                keep(answer)
+            return answer
         except EndpointProblem as error:
             error.charge = charge_of(usage, price, reserved, tokens)
             raise
@@ -91,15 +124,23 @@ class ChatModel:
             ) as response:
                 body = self._read(response.iter_bytes(8192), deadline)
         except (openai.OpenAIError, HTTPError) as error:
-            # An endpoint without tool calls says so with 400 or 422: the next try uses the text protocol.
-            self._native = self._native and not isinstance(
-                error, openai.BadRequestError | openai.UnprocessableEntityError
-            )
-            raise EndpointProblem(f"the LLM endpoint failed: {describe(error)}") from error
+            raise self._problem(error, messages) from error
         try:
             return json.loads(body)
         except (ValueError, RecursionError) as error:
             raise EndpointProblem(f"the LLM endpoint's answer is not JSON: {error}") from error
+
+    def _problem(self, error: Exception, messages: list[dict[str, Any]]) -> EndpointProblem:
+        """What to make of a failed try. Without tool calls in the conversation, 400 and 422 may mean that there are
+        none: then the next try uses the text protocol, if the protocol is not set."""
+        problem = EndpointProblem(f"the LLM endpoint failed: {self._redactor.text(describe(error))}")
+        status = getattr(error, "status_code", None)
+        problem.retry_after_s = retry_after_s(error)
+        problem.may_pass = status is None or status in PASSING or status >= 500
+        called = any(message.get("tool_calls") for message in messages)
+        if status in (400, 422) and self._native and not called and self.settings.protocol == "auto":
+            self._native, problem.may_pass = False, True
+        return problem
 
     def _read(self, chunks: Iterable[bytes], deadline: float) -> bytes:
         body = bytearray()
@@ -110,6 +151,20 @@ class ChatModel:
             if self._clock() > deadline:
                 raise EndpointProblem("the LLM endpoint's answer did not end in time")
         return bytes(body)
+
+
+PASSING = frozenset({408, 409, 425, 429})
+"""Client errors that may pass; the others say the same again."""
+
+PAUSE_S = 1.0
+"""Waited before the second repetition, twice that before the third."""
+
+
+def retry_after_s(error: Exception) -> float:
+    """The seconds that an error's Retry-After header asks to wait; 0 without one, or for a date."""
+    headers = getattr(getattr(error, "response", None), "headers", None) or {}
+    text = str(headers.get("retry-after", ""))
+    return float(text) if text.isdigit() and len(text) < 6 else 0.0
 
 
 def connect(settings: LlmSettings) -> OpenAI:
@@ -123,23 +178,27 @@ def connect(settings: LlmSettings) -> OpenAI:
             base_url=settings.base_url, api_key=settings.api_key or "none", timeout=timeout, max_retries=0
         )
     except (openai.OpenAIError, ValueError) as error:
-        raise EndpointProblem(f"the LLM endpoint {settings.base_url!r} cannot be used: {describe(error)}") from error
+        said = redactor_of(settings.api_key, settings.base_url).text(
+            f"{settings.base_url!r} cannot be used: {describe(error)}"
+        )
+        raise EndpointProblem(f"the LLM endpoint {said}") from error
 
 
-def list_models(client: OpenAI) -> list[str]:
-    """The ids of the models that the endpoint lists. Raises EndpointProblem."""
+def list_entries(client: OpenAI) -> dict[str, dict[str, Any]]:
+    """What the endpoint says of each model that it lists, by id. Raises EndpointProblem."""
     import openai
     from httpx2 import HTTPError
 
     try:
-        return [model.id for model in client.models.list().data]
+        return {model.id: model.model_dump() for model in client.models.list().data}
     except (openai.OpenAIError, HTTPError, ValueError, TypeError, AttributeError) as error:
-        raise EndpointProblem(f"the LLM endpoint does not list its models: {describe(error)}") from error
+        said = redactor_of(client.api_key).text(describe(error))
+        raise EndpointProblem(f"the LLM endpoint does not list its models: {said}") from error
 
 
 def only_model(client: OpenAI) -> str:
     """The one model of the endpoint. Raises EndpointProblem if there are none or several."""
-    names = list_models(client)
+    names = list(list_entries(client))
     if len(names) != 1:
         raise EndpointProblem(f"the LLM endpoint lists {len(names)} models: set SPYRE_FACTORY_LLM_MODEL to one of them")
     return names[0]
@@ -156,8 +215,7 @@ def read_usage(data: Any) -> Usage:
     """Tokens as reported; unknown where they are missing or not counts."""
     usage = data.get("usage") if isinstance(data, dict) else None
     counts = [usage.get(key) if isinstance(usage, dict) else None for key in ("prompt_tokens", "completion_tokens")]
-    prompt, completion = (c if isinstance(c, int) and not isinstance(c, bool) and c >= 0 else None for c in counts)
-    return Usage(prompt, completion)
+    return Usage(*(c if type(c) is int and 0 <= c <= MAX_COUNT else None for c in counts))
 
 
 def cost_of(usage: Usage, price: Price | None) -> float | None:
@@ -175,20 +233,15 @@ def charge_of(usage: Usage, price: Price | None, reserved: float, tokens: int) -
     return Charge(cost, reserved if cost is None else cost, tokens if usage.total is None else usage.total)
 
 
-def read_answer(data: Any, usage: Usage, charge: Charge) -> Answer:
-    """The answer in the OpenAI format, only the fields that are used. Raises EndpointProblem if it is not one."""
-    from openai.types.chat import ChatCompletion
-    from pydantic import ValidationError
+def read_answer(data: Any, usage: Usage, charge: Charge, number: int = 0) -> Answer:
+    """The answer in the OpenAI format, only the fields that are used. Raises EndpointProblem if it is not one.
 
-    try:
-        completion = ChatCompletion.model_validate(data)
-        choice = completion.choices[0]
-    except (ValidationError, IndexError) as error:
-        raise EndpointProblem(f"the LLM endpoint's answer is not a chat completion: {describe(error)}") from error
-    calls = [
-        {"id": c.id, "type": "function", "function": {"name": c.function.name, "arguments": c.function.arguments}}
-        for c in choice.message.tool_calls or []
-        if c.type == "function"
-    ]
-    message: dict[str, Any] = {"role": "assistant", "content": choice.message.content or ""}
-    return Answer(message | ({"tool_calls": calls} if calls else {}), usage, charge, str(choice.finish_reason))
+    `number` makes ids for calls that have none.
+    """
+    choices = data.get("choices") if isinstance(data, dict) else None
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    message = choice.get("message") if isinstance(choice, dict) else None
+    if not isinstance(choice, dict) or not isinstance(message, dict):
+        raise EndpointProblem("the LLM endpoint's answer is not a chat completion: it has no message")
+    spoken, extra = read_message(message, number)
+    return Answer(spoken, usage, charge, str(choice.get("finish_reason")), extra=extra)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 SCRIPTED_MODEL = "scripted"
 """The model name of the scripted endpoint. It costs nothing, and what it drafts counts in no figure."""
@@ -38,6 +38,10 @@ class Limits:
     cost_usd: float = 2.0
     submissions: int = 3
     tests: int = 6
+    unusable: int = 5
+    """Answers in a row that could not be used."""
+    context_tokens: int | None = None
+    """What the endpoint can read and write in one call; None is not known."""
     answer_tokens: int = 4_000
     call_seconds: float = 120.0
     answer_bytes: int = 400_000
@@ -52,9 +56,13 @@ class LlmSettings:
     model: str | None = None
     daily_budget_usd: float = 0.0
     price: Price | None = None
-    protocol: Literal["auto", "text"] = "auto"
+    protocol: Literal["auto", "tools", "text"] = "auto"
     limits: Limits = Limits()
     retries: int = 2
+    parallel: int = 1
+    """Drafts of one target at a time; the first accepted one ends the others."""
+    reviewer: bool = False
+    """Ask for advice on an accepted patch, in a conversation of its own that sees no author's opinion."""
 
     @classmethod
     def from_environment(
@@ -65,8 +73,9 @@ class LlmSettings:
         price: Price | None = None,
         limits: Limits | None = None,
         environ: Mapping[str, str] = os.environ,
+        **more: Any,
     ) -> LlmSettings:
-        """Settings with the endpoint and key of the environment."""
+        """Settings with the endpoint and key of the environment; `more` are fields of this class."""
         return cls(
             base_url=environ.get("OPENAI_BASE_URL") or None,
             api_key=environ.get("OPENAI_API_KEY") or None,
@@ -74,6 +83,7 @@ class LlmSettings:
             daily_budget_usd=daily_budget_usd,
             price=price,
             limits=limits or Limits(),
+            **more,
         )
 
     def why_off(self) -> str | None:

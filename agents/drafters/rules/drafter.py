@@ -17,6 +17,9 @@ from agents.drafters.rules.patterns import ORDER, PATTERNS
 from agents.drafters.rules.select import Selected, conflict_of, group, selections
 from agents.types import Candidate, Diagnosis, DraftContext, Drafter, PatchDraft, PatternUse
 
+LAST = 1_000
+"""The place of drafted code in a set: after every pattern of the library."""
+
 
 class RulesDrafter:
     """Deterministic: the same diagnoses, context and stock modules give the same candidate."""
@@ -99,10 +102,20 @@ def cure_texts(use: PatternUse, diagnoses: Sequence[Diagnosis]) -> tuple[str, ..
 def with_cures(drafted: DraftedPatch) -> PatchDraft:
     """The drafted patch with the text of what it cures."""
     use = PatternUse(drafted.patch.pattern, drafted.patch.parameters)
+    if use.pattern not in PATTERNS:
+        causes = [f"{d.failure.kind.value} of {d.failure.op} at {d.failure.source}" for d in drafted.diagnoses]
+        return replace(drafted.patch, cures=tuple(f"drafted code: cures {cause}" for cause in dict.fromkeys(causes)))
     return replace(drafted.patch, cures=cure_texts(use, drafted.diagnoses))
 
 
 def _candidate(context: DraftContext, patches: Sequence[PatchDraft]) -> Candidate:
-    ordered = sorted(patches, key=lambda p: (ORDER[p.pattern], instance_key(PatternUse(p.pattern, p.parameters))))
+    ordered = sorted(patches, key=_place)
     dtype = next((p.parameters["dtype"] for p in ordered if p.pattern == "P56"), context.dtype)
     return Candidate(context.family, context.profile, dtype, tuple(ordered))
+
+
+def _place(patch: PatchDraft) -> tuple[int, tuple[str, str]]:
+    """Where a patch stands in its set; drafted code comes last."""
+    if patch.pattern not in ORDER:
+        return LAST, (patch.pattern, "")
+    return ORDER[patch.pattern], instance_key(PatternUse(patch.pattern, patch.parameters))

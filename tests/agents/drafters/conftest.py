@@ -101,8 +101,15 @@ def fake_test(candidate: Candidate) -> dict[str, Any]:
 class Trajectory:
     """Keeps the steps in memory."""
 
+    earlier: tuple[dict[str, Any], ...] = ()
+
     def __init__(self) -> None:
         self.steps: list[dict[str, Any]] = []
+        self.places: list[str] = []
+
+    def open(self, place: str) -> Trajectory:
+        self.places.append(place)
+        return self
 
     def __call__(self, step: dict[str, Any]) -> str:
         self.steps.append(step)
@@ -127,6 +134,6 @@ def context(trajectory: Trajectory) -> DraftContext:
         dtype="float16",
         capture=fake_capture,
         test=fake_test,
-        record=trajectory,
+        trajectories=trajectory.open,
         budget=MemoryLedger(1.0),
     )

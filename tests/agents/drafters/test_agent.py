@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from agents.drafters.llm.agent import Agent
+from agents.drafters.llm.form import Form
 from agents.drafters.llm.messages import Answer, Charge, Usage
 from agents.drafters.llm.settings import Limits
-from agents.drafters.llm.tools import Claim, Workbench
+from agents.drafters.llm.workbench import Claim, Workbench
 from agents.drafters.outcome import DraftEnd
 from agents.errors import CandidateRefused, EndpointProblem, LimitReached, MalformedAnswer, SandboxUnavailable
 from agents.types import Candidate, Exactness
@@ -28,7 +29,9 @@ class FakeModel:
     def __init__(self, *answers: Any, cost: float = 0.1) -> None:
         self.answers, self.cost, self.seen = list(answers), cost, []  # type: ignore[var-annotated]
 
-    def ask(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]], seconds: float) -> Answer:
+    def ask(
+        self, messages: list[dict[str, Any]], tools: list[dict[str, Any]], seconds: float, keep: Any = None
+    ) -> Answer:
         self.seen.append((list(messages), [t["function"]["name"] for t in tools], seconds))
         given = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(given, Exception):
@@ -40,10 +43,15 @@ class FakeModel:
                 {"id": f"c{i}", "type": "function", "function": {"name": n, "arguments": json.dumps(a)}}
                 for i, (n, a) in enumerate(calls)
             ]
-        return Answer(message, Usage(10, 5), Charge(self.cost, self.cost, 15), "stop")
+        answer = Answer(message, Usage(10, 5), Charge(self.cost, self.cost, 15), "stop")
+        if keep is not None:
+            keep(answer)
+        return answer
 
 
 class Steps(list[dict[str, Any]]):
+    earlier: tuple[dict[str, Any], ...] = ()
+
     def __call__(self, step: dict[str, Any]) -> str:
         self.append(step)
         return "t1"
@@ -51,11 +59,10 @@ class Steps(list[dict[str, Any]]):
 
 def bench(limits: Limits = Limits(), **parts: Any) -> Workbench:  # noqa: B008
     values: dict[str, Any] = {
-        "target": {"module_class": "transformers.activations.NewGELUActivation"},
+        "target": "transformers.activations.NewGELUActivation",
+        "form": Form.ELEMENTWISE,
         "diagnosis": "aten.pow",
-        "capture": lambda code, target: {"code": code},
-        "validate": lambda document: None,
-        "build": lambda document, claim: Candidate("f", "p", "float16", ()),
+        "build": lambda code, claim: Candidate("f", "p", "float16", ()),
         "test": lambda candidate: {"passed": True},
         "limits": limits,
         **parts,
@@ -81,7 +88,7 @@ def test_each_step_is_saved_before_the_next_begins() -> None:
             saved_at_call.append(len(steps))
             return super().ask(*args)
 
-    model = Watching(("read_diagnosis", {}), SUBMIT)
+    model = Watching(("show_diagnosis", {}), SUBMIT)
     one = Agent(model, bench(), steps, Limits(), lambda: 0.0)
     one.run("task")
     assert [s["kind"] for s in steps] == ["start", "answer", "tool", "answer", "tool", "end"]
@@ -91,7 +98,7 @@ def test_each_step_is_saved_before_the_next_begins() -> None:
 
 
 def test_the_conversation_is_one_list_that_only_grows() -> None:
-    model = FakeModel("talk", ("read_diagnosis", {}), SUBMIT)
+    model = FakeModel("talk", ("show_diagnosis", {}), SUBMIT)
     agent(model).run("task")
     lists = [messages for messages, _, _ in model.seen]
     assert all(later[: len(earlier)] == earlier for earlier, later in itertools.pairwise(lists))
@@ -103,7 +110,7 @@ def test_a_malformed_answer_is_sent_back_with_the_tools_there_are() -> None:
     said = model.seen[1][0][-1]
     assert said["role"] == "user"
     assert "holds 0 tool calls" in said["content"]
-    assert "read_source, read_diagnosis, test_candidate, submit" in said["content"]
+    assert "read_source, show_diagnosis, search_patterns, run_reproducer, test_patch, submit" in said["content"]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +148,7 @@ def test_a_refusal_returns_the_reason_and_what_is_left() -> None:
 
 def test_a_test_run_tells_kind_operation_and_error_size_only() -> None:
     told = {"passed": False, "kind": "wrong_values", "op": "aten.mul", "error": 0.123456, "inputs": [1, 2], "seed": 7}
-    one = agent(FakeModel(("test_candidate", {"code": CODE}), SUBMIT), test=lambda candidate: told)
+    one = agent(FakeModel(("test_patch", {"code": CODE}), SUBMIT), test=lambda candidate: told)
     with pytest.raises(LimitReached):
         one.run("task")
     text = repr(one.messages) + repr(one.record)
@@ -168,12 +175,12 @@ def test_submissions_in_one_answer_count_one_by_one() -> None:
 
 
 def test_a_capture_that_refuses_is_a_refusal() -> None:
-    def refuse(code: str, target: dict[str, Any]) -> dict[str, Any]:
+    def refuse(code: str, claim: Claim) -> Candidate:
         raise CandidateRefused("the code opens a file")
 
     model = FakeModel(SUBMIT)
     with pytest.raises(LimitReached):
-        agent(model, capture=refuse).run("task")
+        agent(model, build=refuse).run("task")
     assert "Refused: the code opens a file" in model.seen[1][0][-1]["content"]
 
 
@@ -181,15 +188,15 @@ def test_code_that_is_too_long_never_reaches_the_sandbox() -> None:
     reached: list[str] = []
     model = FakeModel(("submit", {"code": "#" * 9000, "explanation": "x"}))
     with pytest.raises(LimitReached):
-        agent(model, capture=lambda code, target: reached.append(code)).run("task")
+        agent(model, build=lambda code, claim: reached.append(code)).run("task")
     assert reached == []
 
 
 def test_without_a_sandbox_the_draft_ends_at_once_and_says_so() -> None:
-    def gone(code: str, target: dict[str, Any]) -> dict[str, Any]:
+    def gone(code: str, claim: Claim) -> Candidate:
         raise SandboxUnavailable("bubblewrap is missing")
 
-    one = agent(FakeModel(SUBMIT), capture=gone)
+    one = agent(FakeModel(SUBMIT), build=gone)
     with pytest.raises(SandboxUnavailable, match="bubblewrap is missing"):
         one.run("task")
     assert one.record[-1]["outcome"] == "sandbox_unavailable"  # type: ignore[index]
@@ -205,7 +212,7 @@ def test_without_a_sandbox_the_draft_ends_at_once_and_says_so() -> None:
     ids=["turns", "tokens", "money"],
 )
 def test_limits_are_checked_before_each_call(limits: Limits, said: str, calls: int) -> None:
-    model = FakeModel(("read_diagnosis", {}))
+    model = FakeModel(("show_diagnosis", {}))
     with pytest.raises(LimitReached, match=said):
         agent(model, limits).run("task")
     assert len(model.seen) == calls
@@ -213,17 +220,21 @@ def test_limits_are_checked_before_each_call(limits: Limits, said: str, calls: i
 
 def test_seconds_are_limited_and_each_call_gets_what_is_left() -> None:
     times = iter([0.0, 1.0, 5.0, 11.0])
-    model = FakeModel(("read_diagnosis", {}))
+    model = FakeModel(("show_diagnosis", {}))
     with pytest.raises(LimitReached, match="its 10 seconds"):
         agent(model, Limits(seconds=10.0), lambda: next(times)).run("task")
     assert [seconds for _, _, seconds in model.seen] == [9.0, 5.0]
 
 
 def test_an_unknown_cost_is_unknown_and_what_was_reserved_counts() -> None:
-    model = FakeModel(("read_diagnosis", {}))
-    model.ask = lambda *args: Answer(  # type: ignore[method-assign]
-        {"role": "assistant", "content": "x"}, Usage(), Charge(None, 0.4, 100), "stop"
-    )
+    model = FakeModel(("show_diagnosis", {}))
+
+    def unknown(*args: Any) -> Answer:
+        answer = Answer({"role": "assistant", "content": "x"}, Usage(), Charge(None, 0.4, 100), "stop")
+        args[-1](answer)
+        return answer
+
+    model.ask = unknown  # type: ignore[method-assign]
     one = agent(model, Limits(cost_usd=1.0))
     with pytest.raises(LimitReached, match="USD"):
         one.run("task")
@@ -240,6 +251,7 @@ def test_an_endpoint_problem_ends_the_draft_and_is_saved() -> None:
         "messages": [],
         "outcome": "endpoint_problem",
         "reason": "HTTP 500",
+        "spent": {"turns": 0, "tokens": 0, "charged_usd": 0.0, "cost_usd": 0.0},
     }
 
 
@@ -251,16 +263,18 @@ def test_giving_up_is_a_legal_end_with_its_reason(outcome: DraftEnd) -> None:
 
 
 def test_test_runs_are_limited() -> None:
-    model = FakeModel(("test_candidate", {"code": CODE}))
+    model = FakeModel(("test_patch", {"code": CODE}))
     with pytest.raises(LimitReached, match="turns"):
         agent(model, Limits(turns=4, tests=2)).run("task")
     assert "all 2 test runs are used" in model.seen[3][0][-1]["content"]
 
 
-def test_tools_without_their_machinery_are_not_offered() -> None:
-    assert [t.name for t in bench(test=None).tools()] == ["read_source", "read_diagnosis", "submit"]
-    offered = [t.name for t in bench(reproduce=dict).tools()]
-    assert "run_reproducer" in offered
+def test_there_are_six_tools_and_what_is_not_there_is_said() -> None:
+    model = FakeModel(("run_reproducer", {}), SUBMIT)
+    agent(model).run("task")
+    names = ["read_source", "show_diagnosis", "search_patterns", "run_reproducer", "test_patch", "submit"]
+    assert model.seen[0][1] == names
+    assert model.seen[1][0][-1]["content"] == "There is no reproducer of this cause."
 
 
 def test_the_reproducer_tells_sizes_only() -> None:
@@ -285,7 +299,7 @@ def test_only_true_counts_as_passed() -> None:
 def test_a_bounded_claim_reaches_the_candidate() -> None:
     claims: list[Claim] = []
 
-    def build(document: dict[str, Any], claim: Claim) -> Candidate:
+    def build(code: str, claim: Claim) -> Candidate:
         claims.append(claim)
         return Candidate("f", "p", "float16", ())
 

@@ -154,7 +154,7 @@ def test_llm_is_off_until_endpoint_and_budget_are_set(
 def test_llm_needs_a_ledger_and_a_trajectory_store(
     drafter: LlmDrafter, pow_cause: Diagnosis, context: DraftContext
 ) -> None:
-    for missing in ({"budget": None}, {"record": None}):
+    for missing in ({"budget": None}, {"trajectories": None}):
         with pytest.raises(DraftingOff, match="ledger"):
             list(drafter.draft([pow_cause], replace(context, **missing)))
 
@@ -266,8 +266,8 @@ def test_the_reproducer_is_a_tool_where_the_factory_offers_one(
     )
     with serve(scripts=[script]) as endpoint:
         settings = LlmSettings(base_url=endpoint.url, daily_budget_usd=1.0)
-        drafter = LlmDrafter(settings, reproduce=lambda causes: asked.append(causes) or {"passed": True})
-        outcome = draft_with("llm", [pow_cause], context, drafter)
+        tools = replace(context, reproduce=lambda causes: asked.append(causes) or {"passed": True})
+        outcome = draft_with("llm", [pow_cause], tools, LlmDrafter(settings))
     assert asked == [(pow_cause,)]
     assert outcome.reports[0].end is DraftEnd.NO_PATCH_NEEDED
 

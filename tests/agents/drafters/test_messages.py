@@ -34,8 +34,8 @@ def test_the_text_protocol_holds_one_block() -> None:
 
 
 def test_arguments_may_be_left_out() -> None:
-    assert read_calls(answer(block('{"tool": "read_diagnosis"}'))) == [ToolCall("read_diagnosis", {}, None)]
-    assert read_calls(answer(calls=[("read_diagnosis", "")])) == [ToolCall("read_diagnosis", {}, "c0")]
+    assert read_calls(answer(block('{"tool": "show_diagnosis"}'))) == [ToolCall("show_diagnosis", {}, None)]
+    assert read_calls(answer(calls=[("show_diagnosis", "")])) == [ToolCall("show_diagnosis", {}, "c0")]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agents.endpoint import Script, ScriptError, Step, load_scripts
-from agents.endpoint.script import GIVE_UP, next_step
+from agents.endpoint.script import GIVE_UP, next_step, scenarios
 
 SCRIPT = Script("s", ("pow", "GELU"), (Step("read_source", {}), Step("submit", {"code": "x"})))
 
@@ -38,8 +38,26 @@ def test_every_text_must_occur_in_the_first_user_message() -> None:
     assert next_step([SCRIPT], [user([{"type": "text", "text": "pow GELU"}])]).tool == "read_source"
 
 
+@pytest.mark.parametrize("name", scenarios())
+def test_every_scenario_of_the_package_can_be_read(name: str) -> None:
+    *common, script = load_scripts(scenario=name)
+    assert [s.name for s in common] == ["doctor-trial", "doctor-context", "reviewer"]
+    assert script.steps
+
+
+def test_a_scenario_that_there_is_not_is_refused_with_the_names() -> None:
+    with pytest.raises(ScriptError, match="choose cheating, failing, good"):
+        load_scripts(scenario="none")
+
+
+def test_steps_may_advance_with_every_answer_and_repeat_the_last() -> None:
+    rambles = Script("r", ("pow",), (Step(say="a"), Step(say="b")), advance="answers", then="repeat")
+    talk = [user("pow"), TALK, user("no"), TALK, user("no"), TALK]
+    assert [next_step([rambles], talk[:n]).say for n in (1, 3, 5)] == ["a", "b", "b"]
+
+
 def test_the_bundled_script_answers_wrong_first_and_right_second() -> None:
-    [script] = load_scripts()
+    script = load_scripts()[-1]
     codes = [step.arguments["code"] for step in script.steps if step.tool == "submit"]
     assert ["torch.abs" in code for code in codes] == [True, False]
     for code in codes:
