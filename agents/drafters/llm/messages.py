@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from agents.drafters.llm.redact import Redactor
 from agents.errors import MalformedAnswer
 
 MAX_CALLS = 4
@@ -20,6 +21,9 @@ BLOCK = re.compile(r"```tool[ \t]*\r?\n(.*?)\r?\n?```", re.DOTALL)
 
 THOUGHT = re.compile(r"(?:\A|<think(?:ing)?>)(?:(?!<think).)*</think(?:ing)?>|<think(?:ing)?>.*\Z", re.DOTALL)
 """Reasoning that some servers leave in the answer's text, some without its beginning; calls in it are no calls."""
+
+CLEAN = Redactor()
+"""Arguments are JSON inside JSON: what no store accepts may hide in their escapes."""
 
 DECLINED = frozenset({"content_filter", "refusal"})
 """Finish reasons of an answer that was withheld."""
@@ -165,7 +169,7 @@ def _from_text(text: str) -> ToolCall:
 
 def _arguments(text: str) -> dict[str, Any]:
     try:
-        data = json.loads(text)
+        data = CLEAN.data(json.loads(text))
     except (ValueError, RecursionError) as error:
         raise MalformedAnswer(f"the arguments are not valid JSON: {error}") from error
     if not isinstance(data, dict):
