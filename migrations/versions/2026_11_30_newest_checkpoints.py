@@ -5,7 +5,7 @@ from __future__ import annotations
 from alembic import op
 
 revision = "2026_11_30_newest"
-down_revision = "2026_11_30_history"
+down_revision = "2026_11_30_scores"
 branch_labels = None
 depends_on = None
 

@@ -87,7 +87,7 @@ class LlmDrafter:
         self.require_on(context)
         targets = targets_of(diagnoses, context) if only is None else only
         drafts = [self._draft_target(target, diagnoses, context) for target in targets]
-        self.reports += [report for draft in drafts for report in (draft.report, *draft.others)]
+        self.reports += [report for draft in drafts for report in (*draft.others, draft.report)]
         return drafts
 
     def require_on(self, context: DraftContext) -> None:
