@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "2026_11_30_scores"
-down_revision = "2026_11_30_newest"
+down_revision = "2026_11_30_history"
 branch_labels = None
 depends_on = None
 
