@@ -3,16 +3,18 @@
 Group `minilm`: the real all-MiniLM-L6-v2 with the bundled adapter on the simulated device (default profile), against
 sentence-transformers on the CPU, on `sentences.yaml` (twenty sentences in ten languages, and longer texts made of them,
 up to beyond the maximum). Figures: the distribution of cosines, and for the small search task how far rankings agree.
-A group per family can be added to `GROUPS`; none is measured here yet.
+Groups `family NAME`: the bundled adapter of each family of `families.yaml`, see `family_cases`; the profile is that of
+the settings (SPYRE_FACTORY_PROFILE).
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.families import load_table
 from benchmarks.figures import Figure, main
 from pipeline.verification.policy import current_policy
 
@@ -114,7 +116,18 @@ def rankings(cpu: tuple[Any, Any], device: tuple[Any, Any]) -> Iterator[Figure]:
     yield Figure("minilm search, shared among ten", round(float(np.mean(shared)), 4), "", 0.95, at_least=True)
 
 
-GROUPS = {"minilm": minilm}
+def of_family(name: str) -> Callable[[], Iterator[Figure]]:
+    """What measures one family."""
+
+    def measure() -> Iterator[Figure]:
+        from benchmarks.family_cases import figures_of
+
+        yield from figures_of(name)
+
+    return measure
+
+
+GROUPS = {"minilm": minilm, **{f"family {name}": of_family(name) for name in load_table()}}
 
 if __name__ == "__main__":
     sys.exit(main(GROUPS, __doc__))

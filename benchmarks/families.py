@@ -117,20 +117,18 @@ def work() -> None:
 
 
 def approve(folder: Path, profile: str, reviewer: str, reason: str) -> int:
-    """A person's approval of every candidate that waits; what it affects runs again with the release. How many."""
+    """A person's approval of every candidate that waits; how many. What it affects is queued: `loop` runs it."""
     from pipeline.database.accounts import ensure_principal
     from pipeline.database.models import PrincipalKind, Role
     from pipeline.database.unit_of_work import unit_of_work
     from pipeline.review import service
 
-    with installation(folder, profile):
-        with unit_of_work() as session:
-            person = ensure_principal(session, reviewer, PrincipalKind.HUMAN, [Role.REVIEWER])
-            waiting = [row.id for row in service.review_queue(session)]
-            for number in waiting:
-                candidate = service.claim(session, number, person)
-                service.approve(session, number, person, seen=service.seen_digest(candidate), reason=reason)
-        work()
+    with installation(folder, profile), unit_of_work() as session:
+        person = ensure_principal(session, reviewer, PrincipalKind.HUMAN, [Role.REVIEWER])
+        waiting = [row.id for row in service.review_queue(session)]
+        for number in waiting:
+            candidate = service.claim(session, number, person)
+            service.approve(session, number, person, seen=service.seen_digest(candidate), reason=reason)
     return len(waiting)
 
 
@@ -152,12 +150,22 @@ def bundle(root: Path, profile: str, out: Path) -> list[Path]:
     written = []
     for name, members in adapter_names().items():
         found = [data for f in members if (root / f).is_dir() for data in released(root / f, profile)]
-        manifests = {m.family: replace(m, origin="bundled") for m in map(manifest_from_dict, found)}
+        path = out / f"{name}.json"
+        manifests = kept(path) | {m.family: replace(m, origin="bundled") for m in map(manifest_from_dict, found)}
         if manifests:
-            path = out / f"{name}.json"
             path.write_text(json.dumps(merged(name, list(manifests.values())).to_dict(), indent=1) + "\n")
             written.append(path)
     return written
+
+
+def kept(path: Path) -> dict[str, Any]:
+    """Family to manifest of an adapter that was written before: what is not made anew stays."""
+    from adapters.releases.manifest import load_manifest
+
+    if not path.is_file():
+        return {}
+    adapter = load_manifest(path)
+    return {family: adapter.for_family(family) for family in adapter.families}
 
 
 def row_of(name: str, folder: Path, profile: str) -> dict[str, Any]:

@@ -170,11 +170,11 @@ TWINS: dict[str, Twins] = {
 
 def released_patches() -> list[dict[str, Any]]:
     """The patches the factory released for heads of 32."""
-    import adapters.releases
+    from adapters.releases.lookup import bundled_manifests
 
-    (path,) = Path(str(adapters.releases.__file__)).parent.glob("post-h32-*.json")
-    patches: list[dict[str, Any]] = json.loads(path.read_text())["patches"]
-    return patches
+    parts = [adapter.for_family(family) for adapter in bundled_manifests() for family in adapter.families]
+    (found,) = (part for part in parts if part.family.startswith("post-h32-"))
+    return list(found.patches)
 
 
 def capture_all() -> dict[str, Any]:

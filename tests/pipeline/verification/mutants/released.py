@@ -13,34 +13,38 @@ SHAPE = (4, 24)
 
 
 class Released(NamedTuple):
-    """One patch of one released adapter."""
+    """One patch of one family of a released adapter."""
 
-    adapter: str
-    head_dim: int
+    family: str
+    predicate: dict[str, Any]
     patch: dict[str, Any]
 
     @property
     def label(self) -> str:
-        return f"{self.adapter} {self.patch['pattern']}"
+        return f"{self.family} {self.patch['pattern']}"
+
+    @property
+    def stock(self) -> str:
+        return f"stock {self.family}"
 
 
-def config_for(head_dim: int) -> dict[str, Any]:
-    """A BERT of two heads and two layers."""
+def config_for(predicate: dict[str, Any]) -> dict[str, Any]:
+    """Two heads and two layers of the model whose block the predicate names."""
+    kind, head_dim = predicate["block"].split(".")[2].replace("_", "-"), predicate["head_dim"]
     return {
-        "model_type": "bert", "vocab_size": 100, "hidden_size": 2 * head_dim, "intermediate_size": 4 * head_dim,
+        "model_type": kind, "vocab_size": 100, "hidden_size": 2 * head_dim, "intermediate_size": 4 * head_dim,
         "num_hidden_layers": 2, "num_attention_heads": 2, "max_position_embeddings": 80, "pad_token_id": 0,
     }  # fmt: skip
 
 
 def released_patches() -> Iterator[Released]:
-    """In order of adapter and patch; every adapter of the release folder must be of a family made here."""
-    import adapters.releases
+    """In order of adapter, family and patch; every one must be of a family made here."""
+    from adapters.releases.lookup import bundled_manifests
 
-    for path in sorted(Path(str(adapters.releases.__file__)).parent.glob("*.json")):
-        manifest = json.loads(path.read_text())
-        assert manifest["predicate"]["block"].endswith("BertLayer"), path.name
-        for patch in manifest["patches"]:
-            yield Released(manifest["name"], manifest["predicate"]["head_dim"], patch)
+    for adapter in bundled_manifests():
+        for manifest in map(adapter.for_family, adapter.families):
+            for patch in manifest.patches:
+                yield Released(manifest.family, manifest.predicate, patch)
 
 
 def capture_all() -> dict[str, Any]:
@@ -49,9 +53,9 @@ def capture_all() -> dict[str, Any]:
 
     found: dict[str, Any] = {}
     for released in released_patches():
-        config, stock = config_for(released.head_dim), f"stock {released.head_dim}"
-        if stock not in found:
-            found[stock] = capture_stock(config, [Case(*SHAPE, "float32", NAMES)])[0]
+        config = config_for(released.predicate)
+        if released.stock not in found:
+            found[released.stock] = capture_stock(config, [Case(*SHAPE, "float32", NAMES)])[0]
         found[released.label] = capture_patched(config, [released.patch], [Case(*SHAPE, "float16", NAMES)])[0]
     return found
 

@@ -47,8 +47,8 @@ def test_mutants_of_every_released_patch_are_refused_or_judged_the_same(
     documents = captured_by(released, tmp_path / "released.json")
     scores: dict[str, Score] = {}
     for entry in released.released_patches():
-        stock = documents[f"stock {entry.head_dim}"]
-        scores[entry.label] = score_of(stock, documents[entry.label], released.config_for(entry.head_dim))
+        stock, config = documents[entry.stock], released.config_for(entry.predicate)
+        scores[entry.label] = score_of(stock, documents[entry.label], config)
     scores["gelu_new as products P01"] = score_of_gelu()
     total = Score(0, 0, ())
     lines = []

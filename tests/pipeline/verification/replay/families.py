@@ -79,11 +79,11 @@ def config_of(name: str) -> dict[str, Any]:
 
 def released_patches() -> list[dict[str, Any]]:
     """The patches the factory released for MiniLM's family."""
-    import adapters.releases
+    from adapters.releases.lookup import bundled_manifests
 
-    folder = Path(str(adapters.releases.__file__)).parent
-    manifests = [json.loads(p.read_text()) for p in folder.glob("post-h32-*.json")]
-    return [{"pattern": p["pattern"], "parameters": p["parameters"]} for p in manifests[0]["patches"]]
+    parts = [adapter.for_family(family) for adapter in bundled_manifests() for family in adapter.families]
+    found = next(part for part in parts if part.family.startswith("post-h32-gelu-"))
+    return [{"pattern": p["pattern"], "parameters": p["parameters"]} for p in found.patches]
 
 
 def albert_patches() -> list[dict[str, Any]]:
