@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from adapters import adapt, find
-from tests.adapters.releases.small import RELEASED, small_model
+from tests.adapters.releases.small_models import RELEASED, small_model
 
 CPU: dict[str, Any] = {"device": "cpu", "compile": False}
 EXACT, HALF = 1e-5, {torch.float16: 0.999, torch.bfloat16: 0.99}
