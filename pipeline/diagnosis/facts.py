@@ -27,7 +27,13 @@ def model_facts(model: Any) -> Facts:
         rotary=has_rotary(model),
         fused=fused_width(model) if has_rotary(model) else 0,
         elementwise=elementwise_modules(model),
+        chunked=frozenset(any_layer(p) for p, m in model.named_modules() if hasattr(m, "one_sided_attn_window_size")),
     )
+
+
+def any_layer(path: str) -> str:
+    """A module path with layer numbers as `*`."""
+    return re.sub(r"(^|\.)\d+(?=\.|$)", r"\1*", path)
 
 
 def fused_width(model: Any) -> int:
@@ -41,7 +47,7 @@ def fused_width(model: Any) -> int:
 def elementwise_modules(model: Any) -> dict[str, str]:
     """Module path (layer numbers as `*`) → qualified class name of every element-wise module."""
     return {
-        re.sub(r"(^|\.)\d+(?=\.|$)", r"\1*", path): f"{type(m).__module__}.{type(m).__qualname__}"
+        any_layer(path): f"{type(m).__module__}.{type(m).__qualname__}"
         for path, m in model.named_modules()
         if type(m).__module__ in ELEMENTWISE_CODE and not list(m.parameters())
     }

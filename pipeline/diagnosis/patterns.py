@@ -32,6 +32,8 @@ class Facts:
     rotary: bool = False
     fused: int = 0
     elementwise: dict[str, str] = field(default_factory=dict)
+    chunked: frozenset[str] = frozenset()
+    """Paths of attention over chunks of a window, layer numbers as `*`."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,14 @@ def makes_rotary_tables(failure: Failure, facts: Facts) -> bool:
     """True for what makes the tables of rotary positions, outside the blocks."""
     kinds = REFUSED_OR_MOVED | {FailureKind.LAYOUT}
     return facts.rotary and "rotary" in failure.module.split(".")[-1] and failure.kind in kinds
+
+
+def chunks_windows(failure: Failure, facts: Facts) -> bool:
+    """True for what a model with attention over chunks of a window does in it, or with masks outside its blocks."""
+    outside = failure.place == "outside" and "embeddings" not in failure.module.split(".") and not from_pooling(failure)
+    inside = any(failure.module.startswith(path) for path in facts.chunked) and "addmm" not in failure.op
+    kinds = REFUSED_OR_MOVED | {FailureKind.LAYOUT, FailureKind.SHAPE_LIMIT, FailureKind.GRAPH_BREAK}
+    return bool(facts.chunked) and (outside or inside) and failure.kind in kinds and not needs_narrow_dtype(failure)
 
 
 def looks_up(failure: Failure, facts: Facts) -> bool:
@@ -157,8 +167,9 @@ ROWS: tuple[Row, ...] = (
             {"head_dim": facts.head_dim, "padded_head_dim": padded(facts.head_dim or 0)},
         ),
     ),
+    Row(chunks_windows, constant("P52", placement="host")),
     Row(
-        lambda f, _: from_masks(f) and not from_pooling(f),
+        lambda f, facts: from_masks(f) and not from_pooling(f) and not facts.chunked,
         lambda _f, facts: PatternUse("P45" if facts.rotary else "P40", {"fill": "finfo_min_half"}),
     ),
     Row(makes_rotary_tables, constant("P14")),

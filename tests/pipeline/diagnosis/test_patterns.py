@@ -127,3 +127,12 @@ def test_a_product_refused_for_a_single_row_asks_for_padded_lengths() -> None:
     assert ids(alone, Facts(64)) == ["P63"]
     assert "P63" not in ids(alone, Facts(32)), "heads that split a stick are another cause"
     assert ids(failure("shape_limit", "aten.bmm.default", place="outside"), Facts(64)) == []
+
+
+def test_attention_over_chunks_of_a_window_becomes_full_and_its_masks_come_with_it() -> None:
+    facts = Facts(64, chunked=frozenset({"encoder.layer.*.attention.self"}))
+    inside = failure("unsupported_op", "aten.as_strided.default", module="encoder.layer.*.attention.self")
+    mask = failure("unsupported_op", source="masking_utils.py:400", place="outside", module="encoder")
+    assert ids(inside, facts) == ids(mask, facts) == ["P52"]
+    assert ids(inside, Facts(64)) == []
+    assert ids(failure("unsupported_op", "aten.pow.Scalar"), facts) == [], "the block beside its attention"
