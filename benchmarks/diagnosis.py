@@ -1,8 +1,8 @@
 """Diagnosis on injected faults: `python -m benchmarks.diagnosis [--json] [--pairs N] [--random N] [--only WORD]`.
 
-Every case is one family's two-layer model on `profile-ideal` with one fault (or three at once) in a fresh process; the
-pairs whose fault triggers are listed. Answers are kept in a state file, so that an interrupted run goes on; a change of
-the diagnosis, the simulator or the cases begins anew.
+Every case is one family's two-layer model on `profile-ideal` with one fault (or three at once) in a process of its own;
+the pairs whose fault triggers are listed. Answers are kept in a state file, so that an interrupted run goes on; a
+change of the diagnosis, the simulator or the cases begins anew.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +29,6 @@ from benchmarks.figures import Figure, render
 
 SEED = 1
 PAIRS, RANDOM, MINUTES = 120, 30, 45.0
-TIMEOUT_S = 900.0
 ROUNDS = 3
 """Rounds in which several faults at once must all be named."""
 TRIPLE = ("E-08", "E-17", "E-22")
@@ -92,11 +92,11 @@ class State:
             file.write(json.dumps({"version": self.version, "case": case.name, "out": out}) + "\n")
 
 
-def answer(case: Case, state: State, reproducers: bool) -> dict[str, Any]:
-    """The child's answer to a case, from the state if it is there; `error` where the child left none."""
+def answer(case: Case, state: State, servers: Servers, reproducers: bool) -> dict[str, Any]:
+    """The answer to a case, from the state if it is there; `error` where there is none."""
     if case.name in state.answers:
         return state.answers[case.name]
-    found = in_rounds(case.faults, lambda faults: _diagnosed(case.family, faults, reproducers))
+    found = in_rounds(case.faults, lambda faults: servers.mine().diagnosed(case.family, faults, reproducers))
     state.keep(case, found)
     sys.stderr.write(f"{case.name}: {_line(case, found)}\n")
     return found
@@ -123,26 +123,62 @@ def in_rounds(faults: Sequence[Fault], diagnosed: Callable[[Sequence[Fault]], di
     return whole
 
 
-def _diagnosed(family: str, faults: Sequence[Fault], reproducers: bool) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(prefix="spyre-bench-") as folder:
-        path, out = Path(folder, "case.json"), Path(folder, "out.json")
-        case = {"family": family, "faults": [f.to_dict() for f in faults], "folder": folder}
-        path.write_text(json.dumps({**case, "reproducers": reproducers}))
-        started = time.monotonic()
-        return _run(path, out) | {"wall": round(time.monotonic() - started, 1)}
+class Server:
+    """A process that has everything imported and forks one for each case."""
+
+    def __init__(self) -> None:
+        environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+        argv = [sys.executable, "-m", "benchmarks.diagnosis_server"]
+        self._process = subprocess.Popen(
+            argv, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def diagnosed(self, family: str, faults: Sequence[Fault], reproducers: bool) -> dict[str, Any]:
+        """The answer of one case, with `wall` seconds; `error` where there is none."""
+        with tempfile.TemporaryDirectory(prefix="spyre-bench-") as folder:
+            path, out = Path(folder, "case.json"), Path(folder, "out.json")
+            case = {"family": family, "faults": [f.to_dict() for f in faults], "folder": folder}
+            path.write_text(json.dumps({**case, "reproducers": reproducers}))
+            started = time.monotonic()
+            said = self._ask(f"{path} {out}")
+            found = json.loads(out.read_text()) if said == "done" else {"error": said}
+            return {**found, "wall": round(time.monotonic() - started, 1)}
+
+    def _ask(self, line: str) -> str:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(line + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            return "the server has ended"
+        return self._process.stdout.readline().strip() or "the server has ended"
+
+    def close(self) -> None:
+        """End the server."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
 
 
-def _run(path: Path, out: Path) -> dict[str, Any]:
-    argv = [sys.executable, "-m", "benchmarks.diagnosis_child", str(path), str(out)]
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
-    try:
-        done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-    except subprocess.TimeoutExpired:
-        return {"error": f"no answer within {TIMEOUT_S:.0f} s"}
-    if done.returncode or not out.exists():
-        return {"error": done.stderr[-600:] or f"ended with {done.returncode}"}
-    found: dict[str, Any] = json.loads(out.read_text())
-    return found
+class Servers:
+    """One server per thread that asks."""
+
+    def __init__(self) -> None:
+        self._mine, self._all = threading.local(), []  # type: threading.local, list[Server]
+
+    def mine(self) -> Server:
+        """The server of this thread."""
+        if not hasattr(self._mine, "server"):
+            self._mine.server = Server()
+            self._all.append(self._mine.server)
+        found: Server = self._mine.server
+        return found
+
+    def close(self) -> None:
+        """End all of them."""
+        for server in self._all:
+            server.close()
 
 
 def _line(case: Case, out: dict[str, Any]) -> str:
@@ -194,8 +230,10 @@ def main() -> int:
     chosen = parser.parse_args()
     wanted = [c for c in cases(chosen.pairs, chosen.random) if not chosen.only or chosen.only in c.name]
     state = State(chosen.state)
+    servers = Servers()
     with ThreadPoolExecutor(chosen.workers) as pool:
-        outs = list(pool.map(lambda case: answer(case, state, not chosen.no_reproducers), wanted))
+        outs = list(pool.map(lambda case: answer(case, state, servers, not chosen.no_reproducers), wanted))
+    servers.close()
     judged = [(c, judge(c.faults, o)) for c, o in zip(wanted, outs, strict=True) if "error" not in o]
     minutes = round(sum(o.get("wall", 0.0) for o in outs) / 60 / chosen.workers, 1)
     found = figures(judged, len(outs) - len(judged), minutes)

@@ -1,8 +1,9 @@
-"""One case of the diagnosis benchmark in a process of its own.
+"""One case of the diagnosis benchmark, in a process that has not chosen its profile yet.
 
-`python -m benchmarks.diagnosis_child CASE.json OUT.json`. CASE: `family`, `faults` (as `Fault.to_dict` writes them),
-`folder` and `reproducers`. OUT: `truth` (what the simulator says the faults do to this model), `causes` (what the
-diagnosis says, reproducers checked), `curves`, `seconds`. `--run CASE.json SCRIPT` runs a reproducer with the faults.
+`python -m benchmarks.diagnosis_child CASE.json OUT.json` is one by hand. CASE: `family`, `faults` (as `Fault.to_dict`
+writes them), `folder` and `reproducers`. OUT: `truth` (what the simulator says the faults do to this model), `causes`
+(what the diagnosis says, reproducers checked), `curves`, `seconds` (of the processor). `--run CASE.json SCRIPT` runs a
+reproducer with the faults.
 """
 
 from __future__ import annotations
@@ -17,39 +18,43 @@ from typing import Any
 from benchmarks.diagnosis_faults import PROFILE, fault_from, install
 
 
-def run_case(case: dict[str, Any], case_path: str) -> dict[str, Any]:
+def run_case(case: dict[str, Any], case_path: str, model: Any) -> dict[str, Any]:
     """Diagnose the family's model with the faults in place."""
-    import torch
-
-    from benchmarks.diagnosis_families import build
     from pipeline.execution.diagnose_run import causes
     from pipeline.execution.embedder import StockEmbedder
 
     install([fault_from(f) for f in case["faults"]])
-    started = time.monotonic()
-    model = build(case["family"])
+    started = time.process_time()
     embedder = StockEmbedder(model, "mean", False)
-    reports = reports_of(embedder, torch.float16)
+    reports = reports_of(embedder, case)
     if not may_trigger(case, truth_of(reports)):
         return {"truth": [], "causes": [], "curves": {}, "seconds": 0.0}
     answer = causes(embedder, reports, _setting(case) if case["reproducers"] else None)
-    seconds = time.monotonic() - started
+    seconds = time.process_time() - started
     found = [_checked(d, n, case, case_path) for n, d in enumerate(answer["diagnoses"])]
     return {"truth": truth_of(reports), "causes": found, "curves": answer["curves"], "seconds": round(seconds, 1)}
 
 
-def reports_of(embedder: Any, dtype: Any) -> list[dict[str, Any]]:
-    """The capability reports over every kind of input."""
+VARIANTS = ("ragged", "whole", "alone")
+"""Kinds of input, the one that most faults trigger on first."""
+
+
+def reports_of(embedder: Any, case: dict[str, Any]) -> list[dict[str, Any]]:
+    """Capability reports in fp16 up to the first kind of input that the faults trigger on."""
+    import torch
+
     import sim_backend
     from pipeline.execution.diagnose_run import input_variants
     from sim_backend.device import start
 
     start()
-    vocabulary = embedder.model.config.get_text_config().vocab_size
-    return [
-        sim_backend.capability(embedder, inputs, dtype=dtype).to_dict()
-        for inputs in input_variants(vocabulary).values()
-    ]
+    inputs = input_variants(embedder.model.config.get_text_config().vocab_size)
+    reports: list[dict[str, Any]] = []
+    for variant in VARIANTS:
+        reports.append(sim_backend.capability(embedder, inputs[variant], dtype=torch.float16).to_dict())
+        if may_trigger(case, truth_of(reports)):
+            break
+    return reports
 
 
 def may_trigger(case: dict[str, Any], truth: list[dict[str, str]]) -> bool:
@@ -89,8 +94,10 @@ def main() -> None:
         sys.argv = sys.argv[3:]
         runpy.run_path(sys.argv[0], run_name="__main__")
         return
+    from benchmarks.diagnosis_families import build
+
     case = json.loads(Path(sys.argv[1]).read_text())
-    Path(sys.argv[2]).write_text(json.dumps(run_case(case, sys.argv[1])))
+    Path(sys.argv[2]).write_text(json.dumps(run_case(case, sys.argv[1], build(case["family"]))))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ from .disentangled import OneHotPositions
 from .dtype import RunDtype
 from .elementwise import ReplaceElementwise
 from .embeddings import HostEmbeddings, HostPositions
-from .full_windows import FullWindows
 from .heads import PadHeads
 from .host_masks import HostMasks
 from .host_parts import FusedGelu, HostAlibi
@@ -54,7 +53,6 @@ ORDER: tuple[type[Patch], ...] = (
     HostBlockBias,
     HostAlibi,
     OneHotPositions,
-    FullWindows,
     PadLength,
     AdditiveMask,
     HostMasks,

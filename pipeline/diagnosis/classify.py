@@ -43,6 +43,7 @@ MATCHERS: tuple[Matcher, ...] = (
     Matcher(_K.MEMORY_LIMIT, type=r"OutOfMemoryError|MemoryError"),
     Matcher(_K.MEMORY_LIMIT, type="RuntimeError", text=r"Failed to allocate \d+ bytes on Spyre device"),
     Matcher(_K.DYNAMIC_SHAPE, type=r"FailOnRecompileLimitHit|RecompileError|RecompileLimitExceeded"),
+    Matcher(_K.DYNAMIC_SHAPE, type="RecursionError", text=r"recompile.limit"),
     Matcher(_K.GRAPH_BREAK, type=r"Unsupported", frame=r"torch/_dynamo/"),
     Matcher(_K.GRAPH_BREAK, type=r"TorchRuntimeError|UserError|InternalTorchDynamoError"),
     Matcher(_K.DYNAMIC_SHAPE, type=r"GuardOnDataDependentSymNode|DataDependentOutputException"),

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any
 
-from pipeline.diagnosis.patterns import Facts
+from torch import nn
+
+from pipeline.diagnosis.patterns import STICK, Facts, padded
 
 ELEMENTWISE_CODE = ("transformers.activations", "torch.nn.modules.activation")
 """Python modules whose parameterless classes map one tensor to one of the same shape."""
@@ -27,13 +30,44 @@ def model_facts(model: Any) -> Facts:
         rotary=has_rotary(model),
         fused=fused_width(model) if has_rotary(model) else 0,
         elementwise=elementwise_modules(model),
-        chunked=frozenset(any_layer(p) for p, m in model.named_modules() if hasattr(m, "one_sided_attn_window_size")),
+        parts=parts_of(model),
+        inner=ragged_inner(model),
+        language=str(getattr(model.config, "default_language", None) or ""),
     )
 
 
-def any_layer(path: str) -> str:
+LOCATED = ("P03", "P06", "P10", "P11", "P18", "P28", "P41", "P42", "P46", "P48", "P49", "P50", "P55", "P60")
+"""Patterns of the library whose own match says where in a model they act."""
+
+
+def parts_of(model: Any) -> dict[str, frozenset[str]]:
+    """Pattern → module paths (layer numbers as `*`) that it acts on; patterns that do not match are left out."""
+    from adapters.errors import AdapterError
+    from adapters.patches.registry import patch_from
+
+    found = {}
+    for pattern in LOCATED:
+        with suppress(AdapterError):
+            found[pattern] = frozenset(starred(t.path) for t in patch_from({"pattern": pattern}).match(model))
+    return found
+
+
+def starred(path: str) -> str:
     """A module path with layer numbers as `*`."""
     return re.sub(r"(^|\.)\d+(?=\.|$)", r"\1*", path)
+
+
+def ragged_inner(model: Any) -> int:
+    """The inner size of feed-forward parts where it does not fill whole sticks, else 0."""
+    from adapters.errors import AdapterError
+    from adapters.patches.padding import PadIntermediate
+
+    sizes = {m.out_features for m in model.modules() if type(m) is nn.Linear and m.out_features % STICK}
+    for size in sorted(sizes):
+        with suppress(AdapterError):
+            PadIntermediate(size, padded(size)).match(model)
+            return size
+    return 0
 
 
 def fused_width(model: Any) -> int:
@@ -47,7 +81,7 @@ def fused_width(model: Any) -> int:
 def elementwise_modules(model: Any) -> dict[str, str]:
     """Module path (layer numbers as `*`) → qualified class name of every element-wise module."""
     return {
-        any_layer(path): f"{type(m).__module__}.{type(m).__qualname__}"
+        starred(path): f"{type(m).__module__}.{type(m).__qualname__}"
         for path, m in model.named_modules()
         if type(m).__module__ in ELEMENTWISE_CODE and not list(m.parameters())
     }

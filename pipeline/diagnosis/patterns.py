@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agents.types import Failure, FailureKind, PatternUse
+from pipeline.diagnosis.names import packet, written
 
 STICK = 64
 """Elements of a 16-bit stick: 128 bytes."""
@@ -22,7 +23,9 @@ class Facts:
 
     `relative_bias` says that a table of biases by distance is added to the scores, `counted_positions` that positions
     are counted over ids that are not padding. `rotary` says that queries and keys are turned by position, `fused` how
-    wide a projection is that gives query, key and value at once (0: there is none that P27 splits).
+    wide a projection is that gives query, key and value at once (0: there is none that P27 splits). `parts` holds, for
+    patterns that say so themselves, the module paths they act on (layer numbers as `*`); `inner` is the inner size of
+    feed-forward parts where it fills no whole sticks (else 0), `language` the one that the config names as default.
     """
 
     head_dim: int | None = None
@@ -32,8 +35,9 @@ class Facts:
     rotary: bool = False
     fused: int = 0
     elementwise: dict[str, str] = field(default_factory=dict)
-    chunked: frozenset[str] = frozenset()
-    """Paths of attention over chunks of a window, layer numbers as `*`."""
+    parts: dict[str, frozenset[str]] = field(default_factory=dict)
+    inner: int = 0
+    language: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,10 @@ def padded(head_dim: int) -> int:
 def from_pooling(failure: Failure) -> bool:
     """True for operations of the pooling and normalisation modules."""
     return failure.source.startswith("embedder.py") or failure.module.split(".")[-1] in {"pooling", "normalize"}
+
+
+NORMALISING = frozenset({"linalg_vector_norm", "clamp_min"})
+"""Packets that normalisation has and pooling has not."""
 
 
 def from_masks(failure: Failure) -> bool:
@@ -90,14 +98,6 @@ def makes_rotary_tables(failure: Failure, facts: Facts) -> bool:
     """True for what makes the tables of rotary positions, outside the blocks."""
     kinds = REFUSED_OR_MOVED | {FailureKind.LAYOUT}
     return facts.rotary and "rotary" in failure.module.split(".")[-1] and failure.kind in kinds
-
-
-def chunks_windows(failure: Failure, facts: Facts) -> bool:
-    """True for what a model with attention over chunks of a window does in it, or with masks outside its blocks."""
-    outside = failure.place == "outside" and "embeddings" not in failure.module.split(".") and not from_pooling(failure)
-    inside = any(failure.module.startswith(path) for path in facts.chunked) and "addmm" not in failure.op
-    kinds = REFUSED_OR_MOVED | {FailureKind.LAYOUT, FailureKind.SHAPE_LIMIT, FailureKind.GRAPH_BREAK}
-    return bool(facts.chunked) and (outside or inside) and failure.kind in kinds and not needs_narrow_dtype(failure)
 
 
 def looks_up(failure: Failure, facts: Facts) -> bool:
@@ -156,6 +156,122 @@ REPLACED = frozenset(
 """What another form of the same function can cure."""
 
 REFUSED_OR_MOVED = frozenset({FailureKind.UNSUPPORTED_OP, FailureKind.UNSUPPORTED_DTYPE, FailureKind.CPU_FALLBACK})
+REFUSED = frozenset({FailureKind.UNSUPPORTED_OP, FailureKind.LAYOUT, FailureKind.SHAPE_LIMIT})
+SILENT = frozenset({FailureKind.WRONG_VALUES, FailureKind.NON_FINITE})
+BROKEN = REFUSED | SILENT | {FailureKind.UNSUPPORTED_DTYPE, FailureKind.RUNTIME_ABORT}
+BRANCHING = BROKEN | {FailureKind.GRAPH_BREAK, FailureKind.DYNAMIC_SHAPE, FailureKind.CPU_FALLBACK}
+
+HALVING = frozenset({"cat", "slice", "split", "split_with_sizes", "chunk", "neg", "stack", "view", "unbind", "glu"})
+"""Packets that take a tensor apart, or put one together, along its last axis."""
+INTEGERS = frozenset({"int64", "int32", "bool"})
+
+
+def path_of(failure: Failure) -> str:
+    """The failure's module below the model: reports are of the model with its pooling around it."""
+    return "" if failure.module == "model" else failure.module.removeprefix("model.")
+
+
+def at(pattern: str, failure: Failure, facts: Facts) -> bool:
+    """True where the code of a module that the pattern acts on failed, not that of a module inside it."""
+    return bool({path_of(failure), failure.module} & facts.parts.get(pattern, frozenset()))
+
+
+def inside(pattern: str, failure: Failure, facts: Facts) -> bool:
+    """True where something failed in a module that the pattern acts on, or in one inside it."""
+    paths = facts.parts.get(pattern, frozenset())
+    return any(f"{here}.".startswith(f"{path}.") for path in paths for here in (path_of(failure), failure.module))
+
+
+def broken_at(pattern: str, kinds: frozenset[FailureKind] = BROKEN) -> Callable[[Failure, Facts], bool]:
+    """A failure of these kinds in the code of a module that the pattern acts on; a narrow dtype does not cure it."""
+    return lambda f, facts: f.kind in kinds and not needs_narrow_dtype(f) and at(pattern, f, facts)
+
+
+def halves(pattern: str) -> Callable[[Failure, Facts], bool]:
+    """A module that the pattern acts on fails where it takes a tensor apart."""
+    return lambda f, facts: broken_at(pattern)(f, facts) and packet(f.op) in HALVING
+
+
+def turns_halves(failure: Failure, facts: Facts) -> bool:
+    """True where the halves of whole heads are exchanged to turn them, inside a stick."""
+    whole = facts.rotary and facts.head_dim is not None and facts.head_dim % STICK == 0
+    exchanged = failure.kind in REFUSED and failure.place == "block" and packet(failure.op) in HALVING
+    return whole and exchanged and "P18" not in facts.parts and not divides_fused(failure, facts)
+
+
+def makes_block_bias(failure: Failure, facts: Facts) -> bool:
+    """True for the integer arithmetic inside a block that turns distances into rows of its bias table."""
+    integers = set(failure.dtypes) <= INTEGERS and "ttention" in failure.module.split(".")[-1]
+    return failure.kind in REFUSED_OR_MOVED and integers and inside("P48", failure, facts)
+
+
+def looks_for_infinities(failure: Failure, _facts: Facts) -> bool:
+    """True for the test of a block's values against the range of float16, which a dtype of wider range goes without."""
+    return failure.kind in BRANCHING and failure.place == "block" and packet(failure.op) == "isinf"
+
+
+def makes_alibi(failure: Failure, facts: Facts) -> bool:
+    """True for what makes the bias by distance in the model's own code, outside the blocks."""
+    apart = failure.place == "outside" and not from_masks(failure) and not from_pooling(failure)
+    return apart and failure.kind in REFUSED_OR_MOVED and at("P50", failure, facts)
+
+
+def fills_no_stick(failure: Failure, facts: Facts) -> bool:
+    """True where a feed-forward part's inner size, which fills no whole sticks, is refused."""
+    refused = failure.kind in (FailureKind.LAYOUT, FailureKind.SHAPE_LIMIT) and failure.place == "block"
+    return refused and facts.inner > 0 and any(facts.inner in shape for shape in failure.shapes)
+
+
+def attends_wrongly(*causes: str) -> Callable[[Failure, Facts], bool]:
+    """Fused attention or its softmax is wrong under one of the conditions."""
+
+    def when(failure: Failure, _facts: Facts) -> bool:
+        of_attention = written(failure.op) in ("scaled_dot_product_attention", "softmax")
+        return (
+            failure.kind in SILENT and of_attention and str(failure.scalars[:1][0] if failure.scalars else "") in causes
+        )
+
+    return when
+
+
+def attention_refused(failure: Failure, facts: Facts) -> bool:
+    """True where fused attention itself is refused, not its mask and not its dtype."""
+    fused = written(failure.op) == "scaled_dot_product_attention"
+    own = (
+        failure.kind in REFUSED - {FailureKind.SHAPE_LIMIT}
+        and not from_masks(failure)
+        and not splits_stick(failure, facts)
+    )
+    return fused and own and not needs_narrow_dtype(failure)
+
+
+def repeats_keys(failure: Failure, facts: Facts) -> bool:
+    """True where keys and values are repeated for the queries of their group: an expanded axis of five."""
+    five = any(len(shape) == 5 for shape in failure.shapes) and packet(failure.op) in ("expand", "view", "clone")
+    return failure.kind in BROKEN and five and bool(facts.parts.get("P55")) and failure.source.startswith("sdpa_")
+
+
+def reads_transposed(failure: Failure, facts: Facts) -> bool:
+    """True where the norm of single heads is refused, or wrong, for the transposed tensor that it reads."""
+    wrong = failure.kind is FailureKind.WRONG_VALUES and failure.scalars[:1] == ("layout",)
+    return (wrong or failure.kind is FailureKind.LAYOUT) and inside("P60", failure, facts)
+
+
+def norm_names(failure: Failure, _facts: Facts) -> PatternUse:
+    """P60 for both norms of the heads, whichever failed."""
+    return PatternUse("P60", {"names": ["q_norm", "k_norm"]})
+
+
+def rms_norm(failure: Failure, _facts: Facts) -> PatternUse:
+    """P10; values that are not finite are held back by a power of two before they are squared."""
+    return PatternUse("P10", {"scale": 64.0 if failure.kind is FailureKind.NON_FINITE else 1.0})
+
+
+def uses_mask(failure: Failure, facts: Facts) -> bool:
+    """True for a mask, but for what P48 makes on the host or P49 and P50 replace."""
+    other = makes_block_bias(failure, facts) or at("P49", failure, facts)
+    return from_masks(failure) and not from_pooling(failure) and not other
+
 
 ROWS: tuple[Row, ...] = (
     Row(lambda f, _: needs_narrow_dtype(f), constant("P56", dtype="float16")),
@@ -167,24 +283,47 @@ ROWS: tuple[Row, ...] = (
             {"head_dim": facts.head_dim, "padded_head_dim": padded(facts.head_dim or 0)},
         ),
     ),
-    Row(chunks_windows, constant("P52", placement="host")),
     Row(
-        lambda f, facts: from_masks(f) and not from_pooling(f) and not facts.chunked,
+        uses_mask,
         lambda _f, facts: PatternUse("P45" if facts.rotary else "P40", {"fill": "finfo_min_half"}),
     ),
-    Row(makes_rotary_tables, constant("P14")),
+    Row(lambda f, facts: makes_rotary_tables(f, facts) and "P18" not in facts.parts, constant("P14")),
+    Row(turns_halves, constant("P14")),
+    Row(halves("P18"), constant("P18")),
+    Row(lambda f, facts: makes_rotary_tables(f, facts) and "P18" in facts.parts, constant("P18")),
     Row(makes_relative_bias, constant("P47", placement="host")),
     Row(counts_positions, constant("P32", placement="host")),
     Row(looks_up, constant("P30", placement="host")),
     Row(lambda f, _: from_pooling(f), constant("P80", placement="host")),
+    Row(lambda f, _: from_pooling(f) and packet(f.op) in NORMALISING, constant("P12", placement="host")),
     Row(in_elementwise_module, lambda f, facts: PatternUse("P01", {"module_class": module_class(f, facts)})),
     Row(is_wrong("scaled_dot_product_attention", "layout"), constant("P54")),
     Row(
         lambda f, facts: (
-            (refuses_few_rows(f, facts) and not splits_stick(f, facts))
+            (refuses_few_rows(f, facts) and not splits_stick(f, facts) and not fills_no_stick(f, facts))
             or is_wrong("scaled_dot_product_attention", "length")(f, facts)
         ),
         lambda _f, facts: PatternUse("P63", {"multiple": STICK, "side": "left" if facts.causal else "right"}),
     ),
     Row(is_wrong("block", "border"), constant("P61")),
+    Row(broken_at("P28"), constant("P28")),
+    Row(halves("P06"), constant("P06")),
+    Row(
+        fills_no_stick,
+        lambda _f, facts: PatternUse("P22", {"size": facts.inner, "padded": padded(facts.inner)}),
+    ),
+    Row(broken_at("P03"), constant("P03")),
+    Row(reads_transposed, norm_names),
+    Row(broken_at("P10"), rms_norm),
+    Row(broken_at("P11"), constant("P11")),
+    Row(makes_block_bias, constant("P48", placement="host")),
+    Row(looks_for_infinities, constant("P56", dtype="bfloat16")),
+    Row(broken_at("P49", BRANCHING), constant("P49")),
+    Row(makes_alibi, constant("P50", placement="host")),
+    Row(broken_at("P46", BRANCHING), lambda _f, facts: PatternUse("P46", {"language": facts.language})),
+    Row(attends_wrongly("padding"), constant("P41")),
+    Row(attends_wrongly("padding", "value", "size", "batch", "offset", "fused", "special"), constant("P42")),
+    Row(attention_refused, constant("P42")),
+    Row(repeats_keys, constant("P55")),
+    Row(repeats_keys, constant("P42")),
 )

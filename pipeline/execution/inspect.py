@@ -6,7 +6,8 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from agents.types import canonical
+from agents.types import FailureKind, canonical
+from pipeline.errors import CheckpointProblem
 from pipeline.execution.folders import checkpoint_folder
 from pipeline.inspection import Inspection, inspect_checkpoint, require_usable
 
@@ -32,11 +33,19 @@ def inspect_subject(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def describe_folder(folder: Path) -> dict[str, Any]:
-    """The structural description of the folder's stock model (built on meta), the words of adapter predicates."""
+    """The structural description of the folder's stock model (built on meta), the words of adapter predicates.
+
+    Raises CheckpointProblem for a model without tokens or repeated layers.
+    """
     from adapters.describe import describe
+    from adapters.errors import StructureUnknown
     from pipeline.execution.models import build_meta
 
-    described: dict[str, Any] = describe(build_meta(folder))
+    try:
+        described: dict[str, Any] = describe(build_meta(folder))
+    except StructureUnknown as error:
+        said = f"{folder.name} is no text transformer: {str(error).splitlines()[0]}; use a text embedding model"
+        raise CheckpointProblem(FailureKind.UNKNOWN_ARCHITECTURE, said) from error
     return described
 
 

@@ -61,7 +61,7 @@ class Pattern:
 DTYPE_RANGE = ("float16", "bfloat16", "float32")
 """Dtypes by exponent range, smallest first; float32 is last because the device computes little in it."""
 
-INSTEAD: dict[str, frozenset[str]] = {"P40": frozenset({"P45", "P52"})}
+INSTEAD: dict[str, frozenset[str]] = {"P40": frozenset({"P45"})}
 """Patterns that serve where another is needed."""
 
 ADDITIVE_MASK = PatternUse("P40", {"fill": "finfo_min_half"})
@@ -146,14 +146,6 @@ ROWS: tuple[Pattern, ...] = (
         Stage.HOST,
         "look-ups of disentangled attention become products with one-hot tables",
         {},
-        needs=(PatternUse("P30", {"placement": "host"}),),
-    ),
-    Pattern(
-        "P52",
-        Stage.HOST,
-        "attention over chunks of a window becomes attention with a band mask from the {placement}",
-        {"placement": Merge.EQUAL},
-        defaults={"placement": "host"},
         needs=(PatternUse("P30", {"placement": "host"}),),
     ),
     Pattern(

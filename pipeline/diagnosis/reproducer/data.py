@@ -11,6 +11,8 @@ from pipeline.diagnosis.wrong_values.experiments import is_mask
 from pipeline.diagnosis.wrong_values.programs import Input, Program
 
 SEED = 0
+HALF_MIN = torch.finfo(torch.float16).min
+"""The fill of a mask in a model of 16 bits."""
 HELPERS = {
     "drawn": """\
 def drawn(shape, stride, offset, mean, rows, spread):
@@ -32,7 +34,7 @@ def call_text(given: Input) -> str:
     """The call that draws a value like the given one."""
     value, shape = given.value, list(given.value.shape)
     if is_mask(value):
-        fill = False if value.dtype == torch.bool else float(value.min())
+        fill = False if value.dtype == torch.bool else max(float(value.min()), HALF_MIN)
         return f"masked({shape}, {value.dtype == torch.bool or 0.0}, {fill})"
     if not value.is_floating_point():
         high = int(value.max()) + 1 if value.numel() else 1

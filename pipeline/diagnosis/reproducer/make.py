@@ -15,6 +15,7 @@ from pipeline.diagnosis.wrong_values.borders import reading
 from pipeline.diagnosis.wrong_values.compare import Difference
 from pipeline.diagnosis.wrong_values.device_runs import Refused
 from pipeline.diagnosis.wrong_values.findings import Finding
+from pipeline.diagnosis.wrong_values.outside import Eager
 from pipeline.diagnosis.wrong_values.programs import Program
 from pipeline.diagnosis.wrong_values.rounding import UNIT
 from pipeline.verification.policy import current_policy
@@ -46,7 +47,8 @@ def silent_reproducer(failure: Failure, program: Program, error: float, setting:
     found = _measured(small, failure)
     assert found is not None
     limit = current_policy().diagnosis["explained"] * max(found.explained, UNIT / 2)
-    return _written(failure, small, setting, of_error(failure.op, found.error), limit=limit)
+    eager = isinstance(program, Eager)
+    return _written(failure, small, setting, of_error(failure.op, found.error), limit=limit, eager=eager)
 
 
 def _measured(program: Program, failure: Failure) -> Difference | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,8 +12,8 @@ from agents.types import Failure, FailureKind
 from pipeline.diagnosis.reproducer.data import SEED, call_text, helpers
 from pipeline.diagnosis.wrong_values.programs import Program
 
-LONGEST = 40
-"""Lines a script may have."""
+LONGEST, WIDEST = 40, 120
+"""Lines a script may have, and characters in a line of it."""
 SILENT = frozenset({FailureKind.WRONG_VALUES, FailureKind.NON_FINITE})
 
 
@@ -63,7 +64,7 @@ def _build(program: Program) -> str:
 
 def _data(program: Program, texts: list[str]) -> str:
     dtypes = ", ".join(str(i.dtype) for i in program.inputs)
-    lines = [f"torch.manual_seed({SEED})", "inputs = [", *[f"    {text}," for text in texts], "]"]
+    lines = [f"torch.manual_seed({SEED})", "inputs = [", *packed(texts), "]"]
     lines.append(f"dtypes = [{dtypes}]")
     if any(i.value.storage_offset() for i in program.inputs):
         lines += [
@@ -74,6 +75,15 @@ def _data(program: Program, texts: list[str]) -> str:
     else:
         lines.append('moved = [x.to(t).to("spyre") for x, t in zip(inputs, dtypes)]')
     return "\n".join(lines)
+
+
+def packed(texts: Sequence[str]) -> list[str]:
+    """The texts as items of a list, as many on a line as it holds."""
+    lines: list[str] = []
+    for text in texts:
+        fits = bool(lines) and len(lines[-1]) + len(text) + 2 <= WIDEST
+        lines = [*lines[:-1], f"{lines[-1]} {text},"] if fits else [*lines, f"    {text},"]
+    return lines
 
 
 def _run(program: Program, eager: bool) -> str:

@@ -135,16 +135,28 @@ def _evaluated(program: Any, call: BlockCall) -> BlockGraph:
     dtypes = {names[n]: n.meta["val"].dtype for n in names if isinstance(n.meta.get("val"), torch.Tensor)}
     operations = []
     for node in nodes:
+        if _is_identity(node):
+            names[node] = names[node.args[0]]
+            continue
         constants = {names[n]: values[names[n]] for n in node.all_input_nodes}
         args, kwargs = (_referring(a, names, constants) for a in (node.args, dict(node.kwargs)))
         place = source_line(node.meta), module_path(call.path, node.meta)
         made = Operation(names[node], node.target, tuple(args), dict(kwargs), *place)
         operations.append(made)
-        values[made.name] = _computed(made, values)
+        values[made.name] = computed(made, values)
     return BlockGraph(type(call.block), tuple(operations), values, dtypes)
 
 
-def _computed(operation: Operation, values: dict[str, Any]) -> Any:
+IDENTITIES = (torch.ops.aten.detach.default, torch.ops.aten.alias.default)
+
+
+def _is_identity(node: Any) -> bool:
+    """True for a node that hands on what it is given: it stands in no program."""
+    return node.target in IDENTITIES or (node.target is torch.ops.aten.dropout.default and node.args[2] is False)
+
+
+def computed(operation: Operation, values: dict[str, Any]) -> Any:
+    """The operation's result on the CPU for the values its arguments refer to."""
     args, kwargs = (_filled(a, values) for a in (operation.args, operation.kwargs))
     return operation.target(*args, **kwargs)
 

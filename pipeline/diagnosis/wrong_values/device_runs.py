@@ -44,7 +44,15 @@ def _moved(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Narrowed on the host; on the device where the host's fp16 would overflow and the device's 16 bits do not."""
     if not value.is_floating_point():
         return value.to(DEVICE)
-    return value.to(DEVICE).to(dtype) if only_device_holds(value) else value.to(dtype).to(DEVICE)
+    if only_device_holds(value):
+        return value.to(DEVICE).to(dtype)
+    return (value if value.dtype == dtype else filled_as(value, dtype)).to(dtype).to(DEVICE)
+
+
+def filled_as(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The value with the fill of a mask as a model of `dtype` writes it: the lowest number of that dtype, not -inf."""
+    lowest = torch.finfo(dtype).min
+    return torch.where(value < lowest, lowest, value) if bool((value < -DEVICE_MAX).any()) else value
 
 
 def only_device_holds(value: torch.Tensor) -> bool:

@@ -34,24 +34,25 @@ class Experiment(NamedTuple):
 
 
 class Mended(NamedTuple):
-    """What makes a wrong program right: single changes, each of which suffices, or several that are needed together."""
+    """What makes a wrong program right: a single change that suffices, or several that are needed together."""
 
     by_one: tuple[Condition, ...] = ()
     together: tuple[Condition, ...] = ()
 
     @property
     def causes(self) -> tuple[Condition, ...]:
-        """One condition per defect: the first change that suffices, or each of those that are needed."""
+        """One condition per defect: the change that suffices, or each of those that are needed."""
         return self.by_one[:1] or self.together
 
 
 def mending(program: Program) -> Mended:
-    """Try every change alone; where none suffices, all of them, and then without each that is not needed."""
-    tried = list(experiments(program))
-    alone = tuple(Condition(e.name, e.detail) for e in tried if mends(e.program))
-    return Mended(by_one=alone) if alone else Mended(together=_needed(program))
+    """Try each change alone, until one suffices; where none does, all of them, then without each that is not needed."""
+    found = next((e for e in experiments(program) if mends(e.program)), None)
+    return Mended(by_one=(Condition(found.name, found.detail),)) if found else Mended(together=_needed(program))
 
 
+MENDABLE = frozenset({"layout", "offset", "length", "size", "batch", "padding", "special"})
+"""Conditions that a change of one operation's operands tests."""
 TOGETHER = ("layout", "offset", "length", "padding")
 """Conditions of two defects that one operation commonly has at once; changed together they are tried in this order."""
 
@@ -61,11 +62,12 @@ def _needed(program: Program) -> tuple[Condition, ...]:
     everything = _all_changed(program, present)
     if len(present) < 2 or everything is None or not mends(everything[-1].program):
         return ()
-    kept = [n for n in present if not _still_mends(program, [m for m in present if m != n])]
+    kept = [n for n in present if not still_mends(program, [m for m in present if m != n])]
     return tuple(Condition(e.name, e.detail) for e in everything if e.name in kept)
 
 
-def _still_mends(program: Program, names: list[str]) -> bool:
+def still_mends(program: Program, names: list[str]) -> bool:
+    """True if the changes of these names, made one after the other, make the program right."""
     changed = _all_changed(program, names)
     return changed is not None and mends(changed[-1].program)
 

@@ -36,6 +36,16 @@ def smallest_wrong(graph: BlockGraph, start: int, stop: int) -> Fused | None:
     if start >= stop or not _is_wrong(graph, start, stop):
         return None
     stop = first_holding(lambda n: _is_wrong(graph, start, n), start, stop)
+    return _cut(graph, start, stop)
+
+
+def smallest_ending(graph: BlockGraph, start: int, stop: int) -> Fused | None:
+    """The smallest wrong run within operations `start` to `stop` that ends with the last; None if all are right."""
+    return _cut(graph, start, stop) if start < stop and _is_wrong(graph, start, stop) else None
+
+
+def _cut(graph: BlockGraph, start: int, stop: int) -> Fused:
+    """A wrong run without what is not needed at its front."""
     front = first_holding(lambda n: _is_wrong(graph, stop - n, stop), 0, stop - start)
     program = graph.segment(stop - front, stop)
     assert program is not None

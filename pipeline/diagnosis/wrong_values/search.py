@@ -14,7 +14,7 @@ from pipeline.diagnosis.wrong_values.borders import smallest_giver
 from pipeline.diagnosis.wrong_values.boundaries import Boundary, boundaries
 from pipeline.diagnosis.wrong_values.compare import Difference
 from pipeline.diagnosis.wrong_values.device_runs import Refused
-from pipeline.diagnosis.wrong_values.experiments import Condition, Mended, mending
+from pipeline.diagnosis.wrong_values.experiments import MENDABLE, Condition, Mended, mending, still_mends
 from pipeline.diagnosis.wrong_values.findings import (
     Finding,
     border_finding,
@@ -25,10 +25,12 @@ from pipeline.diagnosis.wrong_values.findings import (
     operation_findings,
     unexplained_finding,
 )
-from pipeline.diagnosis.wrong_values.fusion import Fused, smallest_wrong
+from pipeline.diagnosis.wrong_values.fusion import Fused, smallest_ending, smallest_wrong
+from pipeline.diagnosis.wrong_values.outside import outside_findings, outside_modules, record_parts
 from pipeline.diagnosis.wrong_values.programs import Operation, Program
 from pipeline.diagnosis.wrong_values.reference import bad_reference
 from pipeline.diagnosis.wrong_values.rounding import UNIT
+from pipeline.diagnosis.wrong_values.suspects import suspects
 from pipeline.verification.policy import current_policy
 
 Blocks = list[tuple[str, torch.nn.Module]]
@@ -56,6 +58,7 @@ def silent_causes(model: torch.nn.Module, blocks: Blocks, variants: Mapping[str,
     `model` is on the CPU in fp32, its loud causes cured. A variant that the device refuses is noted in `refused`.
     """
     search, looker, found = Search(), _Looker(), []  # type: Search, _Looker, list[Finding]
+    apart = outside_modules(model, [path for path, _ in blocks])
     for variant, inputs in variants.items():
         curve: list[Boundary] = []
         calls = record_block_calls(model, blocks, dict(inputs))
@@ -67,6 +70,7 @@ def silent_causes(model: torch.nn.Module, blocks: Blocks, variants: Mapping[str,
             search.refused.append(refused)
         search.curves[variant] = [b.point() for b in curve]
         found += merged(list(looker.judge(curve, variant)))
+        found += merged(list(outside_findings(record_parts(model, apart, dict(inputs)), variant)))
     search.findings = merged(found, add=False)
     return search
 
@@ -85,12 +89,11 @@ def _wrong_kinds(curve: Sequence[Boundary]) -> list[tuple[Boundary, int]]:
 
 
 class _Looker:
-    """Looks into wrong blocks. Remembers operations it has tried, and where in a class of block it found wrong ones:
-    for the next kind of input those are tried first, and the rest of the block only where they do not explain it."""
+    """Looks into wrong blocks. Remembers operations it has tried, and what it found at each place of a block."""
 
     def __init__(self) -> None:
         self._tested: dict[Any, _Tested | None] = {}
-        self._wrong: dict[type, list[tuple[int, int]]] = {}
+        self._known: dict[tuple[type, int], tuple[Finding, ...]] = {}
 
     def judge(self, curve: Sequence[Boundary], variant: str) -> Iterator[Finding]:
         """The causes that one walk over the blocks shows."""
@@ -109,34 +112,52 @@ class _Looker:
             yield drift_finding(curve, variant)
 
     def _inside(self, boundary: Boundary, variant: str) -> Iterator[Finding]:
-        """The wrong operations of one block, and what is wrong only fused between them.
+        """The wrong operations of one block, and what is wrong only fused.
 
-        Where what was wrong for earlier inputs is wrong here too, it explains the block; what hides behind it shows
-        once that is cured.
+        Suspects of the whole block are tried by themselves; without one the smallest wrong run is searched, and without
+        that each operation. What is wrong as it was for earlier inputs is not looked into again.
         """
         graph = graph_of(boundary.call)
-        places = self._wrong.setdefault(graph.kind, [])
-        known = [found for place in tuple(places) if (found := list(self._again(graph, place, variant)))]
-        for found in known:
-            yield from found
-        if known:
+        size, explained = len(graph.operations), False
+        for position in suspects(graph):
+            known = self._known.get((graph.kind, position))
+            if known is None or not self._still_is(known, graph, position):
+                known = tuple(self._at(graph, position, variant))
+                self._remember(graph, position, known)
+            explained |= bool(known)
+            yield from known
+        if explained:
             return
-        wrong: list[int] = []
-        for position in () if places else range(len(graph.operations)):
-            found = list(self._operation(graph.operations[position], graph.single(position), variant))
-            wrong += [position] if found else []
-            yield from found
-        places += [(n, n + 1) for n in wrong]
-        for start, stop in _between(wrong, len(graph.operations)):
-            yield from self._stretch(graph, start, stop, variant)
+        found = list(self._stretch(graph, 0, size, variant))
+        for position in () if found else range(size):
+            found += self._operation(graph.operations[position], graph.single(position), variant)
+        yield from found
 
-    def _again(self, graph: BlockGraph, place: tuple[int, int], variant: str) -> Iterator[Finding]:
-        """What is wrong for this input where something was wrong for another."""
-        start, stop = place
-        if stop - start == 1 and stop <= len(graph.operations):
-            yield from self._operation(graph.operations[start], graph.single(start), variant)
-        elif stop <= len(graph.operations):
-            yield from self._stretch(graph, start, stop, variant)
+    def _remember(self, graph: BlockGraph, position: int, found: Sequence[Finding]) -> None:
+        if found:
+            self._known[graph.kind, position] = tuple(found)
+
+    def _still_is(self, known: tuple[Finding, ...], graph: BlockGraph, position: int) -> bool:
+        """True if the operation is wrong for these inputs under the conditions known of it, and no others."""
+        program, names = graph.single(position), [str(f.failure.scalars[0]) for f in known]
+        return program is None or not MENDABLE.issuperset(names) or still_mends(program, names)
+
+    def _at(self, graph: BlockGraph, position: int, variant: str) -> Iterator[Finding]:
+        """What is wrong at one suspect: the operation alone, or the smallest run that ends with it.
+
+        A run begins behind the last operation known to be wrong: that would spoil it.
+        """
+        alone = list(self._operation(graph.operations[position], graph.single(position), variant))
+        yield from alone
+        start = max((n + 1 for kind, n in self._known if kind is graph.kind and n < position), default=0)
+        if not alone and (fused := smallest_ending(graph, start, position + 1)) is not None:
+            yield from self._of_run(fused, variant)
+
+    def _of_run(self, fused: Fused, variant: str) -> Iterator[Finding]:
+        if len(fused.program.computing) == len(fused.program.operations) == 1:
+            yield from self._operation(fused.operation, fused.program, variant)
+        else:
+            yield from _fusion(fused, variant)
 
     def _operation(self, operation: Operation, program: Program | None, variant: str) -> Iterator[Finding]:
         outcome = None if program is None else self._alone(program)
@@ -146,14 +167,9 @@ class _Looker:
     def _stretch(self, graph: BlockGraph, start: int, stop: int, variant: str) -> Iterator[Finding]:
         """Every smallest wrong run of a stretch, from its beginning to its end."""
         while (fused := smallest_wrong(graph, start, stop)) is not None:
-            if len(fused.program.computing) == len(fused.program.operations) == 1:
-                found = list(self._operation(fused.operation, fused.program, variant))
-            else:
-                found = list(_fusion(fused, variant))
+            found = list(self._of_run(fused, variant))
+            self._remember(graph, graph.operations.index(fused.operation), found)
             yield from found
-            place = (fused.stop - len(fused.program.operations), fused.stop)
-            places = self._wrong.setdefault(graph.kind, [])
-            places += [] if place in places else [place]
             start = fused.stop
 
     def _alone(self, program: Program) -> _Tested | None:
@@ -174,13 +190,6 @@ def _giver(boundary: Boundary) -> Program | None:
         return smallest_giver(graph_of(boundary.call))
     except Untraceable:
         return None
-
-
-def _between(wrong: Sequence[int], size: int) -> list[tuple[int, int]]:
-    """The stretches of operations without a wrong one."""
-    edges = [-1, *wrong, size]
-    stretches = [(a + 1, b) for a, b in pairwise(edges)]
-    return [(a, b) for a, b in stretches if b > a]
 
 
 def _fusion(fused: Fused, variant: str) -> Iterator[Finding]:

@@ -47,6 +47,15 @@ CASES = [
         ),
         "runtime_abort",
     ),
+    (
+        (
+            "RecursionError",
+            "/x/eager.py:9",
+            "maximum recursion depth exceeded: aten.add.Tensor past accumulated_recompile_limit (256)",
+        ),
+        "dynamic_shape",
+    ),
+    (("RecursionError", "/x/a.py:1", "maximum recursion depth exceeded"), "unclassified"),
     (("GuardOnDataDependentSymNode", "/x/a.py:1", "u0"), "dynamic_shape"),
     (("Unsupported", "/x/lowering.py:3", "per-core span above 256 MB"), "shape_limit"),
     (("GatedRepoError", "/x/a.py:1", "401"), "gated"),

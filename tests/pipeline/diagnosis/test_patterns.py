@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import inspect
 import re
+from dataclasses import replace
 
-from agents.types import Failure, FailureKind
+import pytest
+import torch
+from transformers import T5Config, T5EncoderModel
+
+from adapters.patches.registry import PATTERNS
+from agents.types import Failure, FailureKind, PatternUse
 from pipeline.diagnosis import patterns
+from pipeline.diagnosis.facts import model_facts
 from pipeline.diagnosis.patterns import Facts, patterns_for
 from pipeline.diagnosis.service import diagnose_failures
 
@@ -43,7 +50,11 @@ def test_mask_building_moves_to_the_host() -> None:
 
 
 def test_pooling_moves_to_the_host_and_is_not_mistaken_for_a_mask() -> None:
-    assert ids(failure("unsupported_op", "aten.clamp_min.default", source="embedder.py:40"), Facts(64)) == ["P80"]
+    assert ids(failure("unsupported_op", "aten.sum.dim_IntList", source="embedder.py:40"), Facts(64)) == ["P80"]
+    assert ids(failure("unsupported_op", "aten.clamp_min.default", source="embedder.py:31"), Facts(64)) == [
+        "P80",
+        "P12",
+    ]
 
 
 def test_each_silent_cause_has_its_own_pattern() -> None:
@@ -129,10 +140,74 @@ def test_a_product_refused_for_a_single_row_asks_for_padded_lengths() -> None:
     assert ids(failure("shape_limit", "aten.bmm.default", place="outside"), Facts(64)) == []
 
 
-def test_attention_over_chunks_of_a_window_becomes_full_and_its_masks_come_with_it() -> None:
-    facts = Facts(64, chunked=frozenset({"encoder.layer.*.attention.self"}))
-    inside = failure("unsupported_op", "aten.as_strided.default", module="encoder.layer.*.attention.self")
-    mask = failure("unsupported_op", source="masking_utils.py:400", place="outside", module="encoder")
-    assert ids(inside, facts) == ids(mask, facts) == ["P52"]
-    assert ids(inside, Facts(64)) == []
-    assert ids(failure("unsupported_op", "aten.pow.Scalar"), facts) == [], "the block beside its attention"
+SDPA = "aten.scaled_dot_product_attention.default"
+ATTENTION, MLP, NORM, INTEGER = "layers.*.self_attn", "layers.*.mlp", "layers.*.norm", {"dtypes": ("int64",)}
+EXPANDED = {"module": ATTENTION, "source": "sdpa_attention.py:20", "shapes": ((2, 1, 2, 40, 64),)}
+LIBRARY = {
+    "P03": (failure("unsupported_op", "aten.erf.default", module=MLP), MLP),
+    "P06": (failure("layout", "aten.split.Tensor", module=MLP), MLP),
+    "P10": (failure("unsupported_dtype", "aten.mean.dim", module=NORM, dtypes=("float32",)), NORM),
+    "P11": (failure("wrong_values", "aten.layer_norm.default", module=NORM, scalars=("value",)), NORM),
+    "P18": (failure("unsupported_op", "aten.stack.default", module=ATTENTION), ATTENTION),
+    "P28": (failure("layout", "aten.addmm.default", module="layers.*.attn.c_attn"), "layers.*.attn.c_attn"),
+    "P41": (failure("wrong_values", SDPA, module=ATTENTION, scalars=("padding",)), ATTENTION),
+    "P42": (failure("wrong_values", SDPA, module=ATTENTION, scalars=("value",)), ATTENTION),
+    "P46": (failure("dynamic_shape", "aten.index.Tensor", module="layers.*.output"), "layers.*.output"),
+    "P48": (failure("unsupported_dtype", "aten.abs.default", module="block.*.SelfAttention", **INTEGER), "block.*"),
+    "P49": (failure("unsupported_op", "aten.gather.default", module=ATTENTION, dtypes=("float16", "int64")), ATTENTION),
+    "P50": (failure("unsupported_op", "aten.pow.Tensor_Tensor", module="model", place="outside"), ""),
+    "P55": (failure("layout", "aten.expand.default", **EXPANDED), ATTENTION),
+    "P60": (failure("wrong_values", "aten.mul.Tensor", module="x.*.q_norm", scalars=("layout",)), "x.*.q_norm"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", LIBRARY)
+def test_a_pattern_of_the_library_is_named_where_it_acts_and_nowhere_else(pattern: str) -> None:
+    found, place = LIBRARY[pattern]
+    assert pattern in ids(found, Facts(64, parts={pattern: frozenset({place})}))
+    below = replace(found, module=f"model.{place}".rstrip(".") + found.module.removeprefix(place).removeprefix("model"))
+    assert pattern in ids(below, Facts(64, parts={pattern: frozenset({place})}))
+    if pattern not in ("P41", "P42"):
+        assert pattern not in ids(found, Facts(64))
+
+
+def test_an_inner_size_that_fills_no_stick_is_padded() -> None:
+    refused = failure("shape_limit", "aten.mm.default", shapes=((80, 128), (128, 200)))
+    assert patterns_for(refused, Facts(64, inner=200)) == (PatternUse("P22", {"size": 200, "padded": 256}),)
+    assert "P22" not in ids(refused, Facts(64))
+
+
+def test_halves_inside_a_stick_are_turned_by_a_product_and_whole_sticks_are_not() -> None:
+    turned = failure("layout", "aten.cat.default", module="layers.*.self_attn")
+    assert ids(turned, Facts(64, rotary=True)) == ["P14"]
+    assert ids(turned, Facts(64)) == []
+
+
+def test_a_test_for_infinities_asks_for_a_dtype_of_wider_range() -> None:
+    tested = failure("unsupported_op", "aten.isinf.default", module="model.encoder.block.*", dtype_run="float16")
+    assert patterns_for(tested, Facts(64)) == (PatternUse("P56", {"dtype": "bfloat16"}),)
+
+
+def test_integer_arithmetic_of_a_block_s_bias_is_no_mask() -> None:
+    cast = failure("unsupported_dtype", "aten._to_copy.default", module="block.*.SelfAttention", dtypes=("bool",))
+    assert ids(cast, Facts(64, parts={"P48": frozenset({"block.*"})})) == ["P48"]
+    assert ids(cast, Facts(64)) == ["P40"]
+
+
+def test_every_pattern_of_the_library_has_a_row() -> None:
+    source = inspect.getsource(patterns)
+    without = {p for p in PATTERNS if f'"{p}"' not in source}
+    assert without == set(), without
+
+
+def test_where_patterns_act_is_read_from_the_model() -> None:
+    config = T5Config(
+        vocab_size=9, d_model=64, d_kv=32, d_ff=72, num_layers=2, num_heads=2, feed_forward_proj="gated-gelu"
+    )
+    with torch.device("meta"):
+        model = T5EncoderModel(config)
+    facts = model_facts(model)
+    assert facts.parts["P48"] == {"encoder.block.*"}
+    assert "encoder.block.*.layer.*.layer_norm" in facts.parts["P10"]
+    assert facts.inner == 72
+    assert "P11" not in facts.parts

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
 from agents.types import FailureKind
 from pipeline.diagnosis.wrong_values.blocks import BlockCall, Untraceable, graph_of
 from pipeline.diagnosis.wrong_values.compare import Difference, difference, ideal_results
+from pipeline.diagnosis.wrong_values.device_runs import filled_as
 from pipeline.diagnosis.wrong_values.experiments import is_mask, resized
 from pipeline.diagnosis.wrong_values.fusion import first_holding
+from pipeline.diagnosis.wrong_values.programs import Program
 from pipeline.diagnosis.wrong_values.reference import bad_reference, overflowing
 from pipeline.diagnosis.wrong_values.rounding import Mode, ideal_run, rounded
+from pipeline.diagnosis.wrong_values.suspects import suspects
 
 
 class Half(torch.nn.Module):
@@ -128,3 +133,29 @@ def test_a_block_that_cannot_be_traced_says_so() -> None:
     x = torch.ones(2, 3)
     with pytest.raises(Untraceable, match="ReadsValues"):
         graph_of(BlockCall("layers.0", ReadsValues(), (x,), {}, x))
+
+
+def test_the_fill_of_an_fp32_mask_is_the_lowest_number_of_the_model_s_own_dtype() -> None:
+    mask = torch.tensor([0.0, torch.finfo(torch.float32).min])
+    assert filled_as(mask, torch.float16).tolist() == [0.0, torch.finfo(torch.float16).min]
+    plain = torch.tensor([1.0, -30_000.0])
+    assert filled_as(plain, torch.float16) is plain
+
+
+def test_every_operation_that_is_off_is_suspected_at_once_and_a_fault_hides_none_behind_it(monkeypatch: Any) -> None:
+    graph = graph_of(call())
+
+    def spoiled(program: Any) -> list[torch.Tensor]:
+        values = [v.clone() for v in program.on_cpu()]
+        values[0] *= 2  # the linear; what follows is right for the operands it is given
+        for n in range(1, len(values)):
+            values[n] = values[n] * 2
+        values[-1] += 1.0
+        return values
+
+    monkeypatch.setattr(Program, "on_device", spoiled)
+    names = [graph.operations[n].op for n in suspects(graph)]
+    assert names[0] == "aten.linear.default"
+    assert len(names) == 2
+    monkeypatch.setattr(Program, "on_device", lambda program: [v.clone() for v in program.on_cpu()])
+    assert suspects(graph) == []
