@@ -9,11 +9,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 from benchmarks.figures import Figure, main
-from pipeline.bench.judge import judge
+from pipeline.bench.judge import Judgement, judge_form
 from pipeline.bench.model_child import judge_in_child
-from pipeline.bench.run import DRAFTERS, K, Result, run_bench
+from pipeline.bench.run import DRAFTERS, K, Result, on_device, run_bench
 from pipeline.bench.score import score
 from pipeline.bench.structural import MODEL_TASKS
 from pipeline.bench.tasks import FormTask, load_tasks
@@ -39,15 +40,37 @@ def controls() -> Iterator[Figure]:
     """Whether right answers pass and wrong ones fail."""
     for drafter in ("null", "echo"):
         yield Figure(f"tasks that {drafter} solves", float(score(results(drafter), K)["solved_at_k"]), "", 0.0)
-    forms = [task for task in load_tasks() if isinstance(task, FormTask)]
-    numbers = range(len(MODEL_TASKS))
-    child = judge_in_child([(n, MODEL_TASKS[n].reference) for n in numbers], list(numbers), SEED)
-    refused = sum(not judge(task, task.reference, SEED).accepted for task in forms)
-    refused += sum(not judged["accepted"] for judged in child["judged"])
-    yield Figure("references refused", float(refused), "", 0.0)
-    accepted = sum(judge(task, miss, SEED).accepted for task in forms for miss in task.near_misses)
-    accepted += sum(made - failed for failed, made in child["misses"])
+    yield from references()
+    yield from misses()
+
+
+def references() -> Iterator[Figure]:
+    """Whether every right answer that is known is accepted, on the device too."""
+    refused = [t.id for t in forms() if not judge_form(t, t.reference, SEED).accepted]
+    judged = zip(MODEL_TASKS, child()["judged"], strict=True)
+    refused += [t.id for t, j in judged if not on_device(t, t.reference, Judgement(**j)).accepted]
+    yield Figure("references refused", float(len(refused)), "", 0.0)
+
+
+def misses() -> Iterator[Figure]:
+    """Whether every task has three near misses, and none is accepted."""
+    accepted = sum(judge_form(task, miss, SEED).accepted for task in forms() for miss in task.near_misses)
+    accepted += sum(miss["accepted"] for found in child()["misses"] for miss in found)
     yield Figure("near misses accepted", float(accepted), "", 0.0)
+    fewest = [len(task.near_misses) for task in forms()] + [len(found) for found in child()["misses"]]
+    yield Figure("fewest near misses of a task", float(min(fewest)), "", 3.0, at_least=True)
+
+
+def forms() -> list[FormTask]:
+    """The element-wise tasks."""
+    return [task for task in load_tasks() if isinstance(task, FormTask)]
+
+
+@cache
+def child() -> dict[str, Any]:
+    """References judged and near misses drawn, of the structural tasks."""
+    numbers = list(range(len(MODEL_TASKS)))
+    return judge_in_child([(n, MODEL_TASKS[n].reference) for n in numbers], numbers, SEED)
 
 
 if __name__ == "__main__":

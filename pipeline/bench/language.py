@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from agents.drafters.llm.records import MemoryTrajectory
-from agents.types import Candidate, Diagnosis, DraftContext
-from pipeline.bench.judge import judge
+from agents.types import Candidate, Diagnosis, DraftContext, SandboxRunner
+from pipeline.bench.judge import judge_form
 from pipeline.bench.run import Spent
 from pipeline.bench.tasks import FormTask, Task
 
@@ -19,23 +19,26 @@ def measurable(tasks: Sequence[Task]) -> list[FormTask]:
 
 
 class LanguageBench:
-    """Drafts with the configured endpoint within `limit_usd`; keeps conversations, counts what was used."""
+    """Drafts with the configured endpoint within `limit_usd`; keeps conversations, counts what was used.
 
-    def __init__(self, drafter: Any, limit_usd: float) -> None:
+    `capture` runs drafted code in the sandbox.
+    """
+
+    def __init__(self, drafter: Any, limit_usd: float, capture: SandboxRunner | None = None) -> None:
         from agents.drafters.llm import MemoryLedger
+        from pipeline.execution.draft import capture_validated
 
         self._drafter, self._ledger, self._seen = drafter, MemoryLedger(limit_usd), 0
+        self._capture = capture or capture_validated
         self.trajectories: list[MemoryTrajectory] = []
 
     def __call__(self, task: Task, diagnoses: list[Diagnosis], context: DraftContext) -> Sequence[Candidate]:
         """The model's candidates of an element-wise task; structural tasks are not for a model."""
         if not isinstance(task, FormTask):
             return []
-        from pipeline.execution.draft import capture_validated
-
         hidden = context.hidden_patterns | {"P01"}
         asked = replace(
-            context, hidden_patterns=hidden, capture=capture_validated, test=self._tester(task),
+            context, hidden_patterns=hidden, capture=self._capture, test=self._tester(task),
             trajectories=self._open, budget=self._ledger,
         )  # fmt: skip
         return list(self._drafter.draft(diagnoses, asked))
@@ -57,7 +60,7 @@ class LanguageBench:
         def test(candidate: Candidate, /) -> dict[str, Any]:
             import secrets
 
-            found = judge(task, candidate, secrets.randbelow(1 << 31))
+            found = judge_form(task, candidate, secrets.randbelow(1 << 31))
             kind = None if found.accepted else "wrong_values" if found.stage == "equivalence" else "unsupported_op"
             return {"passed": found.accepted, "kind": kind, "op": None, "error": None}
 

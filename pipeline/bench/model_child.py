@@ -1,7 +1,7 @@
 """Judges structural tasks in a process of its own: capture pretends a device, which the simulator's must not be.
 
 In: {"seed": N, "judge": [[task number, candidate], ...], "misses": [task number, ...]} on standard input. Out: the
-judgements in order, and for each task in `misses` how many mistakes were refused, and how many made.
+judgements in order, and for each task in `misses` its near misses, each with whether it was accepted.
 """
 
 from __future__ import annotations
@@ -14,10 +14,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from agents.types import Candidate, candidate_from_dict
-
-MISSES = 4
-"""Mistakes drawn for a task."""
-MISSES_SEED = 11
 
 
 def judge_in_child(judge: Sequence[tuple[int, Candidate]], misses: Sequence[int], seed: int) -> dict[str, Any]:
@@ -34,32 +30,17 @@ def judge_in_child(judge: Sequence[tuple[int, Candidate]], misses: Sequence[int]
 
 def main() -> None:
     """The child's work."""
-    from pipeline.bench.judge import judge
+    from pipeline.bench.model_judge import judge_model, near_misses
     from pipeline.bench.structural import MODEL_TASKS
 
     content = json.load(sys.stdin)
+    seed = content["seed"]
     judged = [
-        judge(MODEL_TASKS[number], candidate_from_dict(candidate), content["seed"])._asdict()
+        judge_model(MODEL_TASKS[number], candidate_from_dict(candidate), seed)._asdict()
         for number, candidate in content["judge"]
     ]
-    refused = [refused_misses(number, content["seed"]) for number in content["misses"]]
-    sys.stdout.write(json.dumps({"judged": judged, "misses": refused}) + "\n")
-
-
-def refused_misses(number: int, seed: int) -> tuple[int, int]:
-    """How many of the mistakes in what a task's reference changed are refused, and how many there are."""
-    from dataclasses import replace
-
-    from pipeline.bench.judge import judge_documents, judged_model
-    from pipeline.bench.structural import MODEL_TASKS
-    from pipeline.verification.mutants.draw import mutants
-    from pipeline.verification.selftest.judge import stock_of
-
-    task = MODEL_TASKS[number]
-    right = judged_model(task, task.reference)
-    made = mutants(right.documents[0], MISSES_SEED, MISSES, stock_of(task.subject, seed).document)
-    results = [judge_documents(replace(right, count=1, documents=[m.document]), seed) for m in made]
-    return sum(not r.accepted for r in results), len(results)
+    misses = [[m._asdict() for m in near_misses(MODEL_TASKS[number], seed)] for number in content["misses"]]
+    sys.stdout.write(json.dumps({"judged": judged, "misses": misses}) + "\n")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from agents.drafters.rules import RulesDrafter
 from agents.types import Candidate, Diagnosis, DraftContext
-from pipeline.bench.judge import Judgement, judge
+from pipeline.bench.device import model_refused
+from pipeline.bench.judge import Judgement, judge_form
 from pipeline.bench.model_child import judge_in_child
 from pipeline.bench.structural import MODEL_TASKS, ModelTask
 from pipeline.bench.tasks import FormTask, Task
@@ -108,11 +109,22 @@ def _draft_one(
 
 def _judge_all(drafted: Sequence[tuple[Task, Candidate]], seed: int) -> list[Judgement]:
     models = [(number, task, c) for number, (task, c) in enumerate(drafted) if isinstance(task, ModelTask)]
-    found = {number: judge(task, c, seed) for number, (task, c) in enumerate(drafted) if isinstance(task, FormTask)}
+    found = {
+        number: judge_form(task, c, seed) for number, (task, c) in enumerate(drafted) if isinstance(task, FormTask)
+    }
     if models:
         answer = judge_in_child([(MODEL_TASKS.index(task), c) for _, task, c in models], [], seed)
-        found |= {n: Judgement(**j) for (n, _, _), j in zip(models, answer["judged"], strict=True)}
+        for (number, task, candidate), judged in zip(models, answer["judged"], strict=True):
+            found[number] = on_device(task, candidate, Judgement(**judged))
     return [found[number] for number in range(len(drafted))]
+
+
+def on_device(task: ModelTask, candidate: Candidate, found: Judgement) -> Judgement:
+    """The judgement of the documents, and for one that was accepted that of the device."""
+    if not found.accepted:
+        return found
+    refused = model_refused(task, candidate)
+    return Judgement(False, "device", refused, seconds=found.seconds) if refused else found
 
 
 def _note(result: Result, task: Task, candidate: Candidate, found: Judgement, attempt: int) -> bool:

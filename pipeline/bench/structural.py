@@ -1,39 +1,64 @@
 """Structural tasks of the bench: a pattern that a small model needs, drafted from a diagnosis and judged on documents.
 
-Near misses are the right patch's document with one mistake in what the patch changed.
+A cause is one that the capability report of the stock model shows, or that an experiment of the diagnosis narrowed
+down. The device stage asks for the report of the patched model: the cause must be gone and nothing new refused.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from agents.types import Candidate, Diagnosis, DraftContext, Drafter, Exactness, Failure, FailureKind, PatchDraft
+from pipeline.bench.causes import CAUSES, Cause
 from pipeline.diagnosis.facts import model_facts
 from pipeline.diagnosis.patterns import patterns_for
-from pipeline.verification.selftest.subjects import SUBJECTS, stock_model
+from pipeline.verification.selftest.subjects import SUBJECTS
 
-SDPA = "aten.scaled_dot_product_attention.default"
-_WRONG, _LAYOUT, _OP = FailureKind.WRONG_VALUES, FailureKind.LAYOUT, FailureKind.UNSUPPORTED_OP
+BOUNDS = {"P56": 1e-2, "P10": 1e-2}
+"""What patterns claim that are not exact."""
 
 
 @dataclass(frozen=True)
 class ModelTask:
-    """One structural cause of one small model. `also` are patches the reference needs besides its own."""
+    """One structural cause of one small model."""
 
-    pattern: str
-    subject: str
-    failure: Failure
-    parameters: dict[str, Any] = field(default_factory=dict)
-    also: tuple[tuple[str, dict[str, Any]], ...] = ()
-    profile: str = "profile-2026-08"
-    dtype: str = "float16"
+    cause: Cause
+
+    @property
+    def pattern(self) -> str:
+        """The pattern of the catalogue that cures the cause."""
+        return self.cause.pattern
+
+    @property
+    def subject(self) -> str:
+        """The small model's name."""
+        return self.cause.subject
+
+    @property
+    def profile(self) -> str:
+        """The device profile."""
+        return self.cause.profile
+
+    @property
+    def dtype(self) -> str:
+        """The dtype that the patched model runs in."""
+        return next((str(p["dtype"]) for n, p in self.cause.patches if n == "P56"), "float16")
+
+    @property
+    def failure(self) -> Failure:
+        """The cause as the diagnosis hands it on."""
+        c = self.cause
+        return Failure(
+            FailureKind(c.kind), c.op, c.source, c.module, c.message, c.place, shapes=c.shapes, dtypes=c.dtypes,
+            scalars=c.scalars, dtype_run=c.dtype_run,
+        )  # fmt: skip
 
     @property
     def id(self) -> str:
         """Pattern, subject and cause in one text."""
-        return f"{self.pattern}/{self.subject}/{self.failure.kind}/{self.failure.op}/{self.profile}"
+        return f"{self.pattern}/{self.subject}/{self.cause.kind}/{self.cause.op}/{self.profile}"
 
     @property
     def diagnoses(self) -> list[Diagnosis]:
@@ -53,56 +78,42 @@ class ModelTask:
     @property
     def reference(self) -> Candidate:
         """The right answer that is known."""
+        return self.candidate(*self.cause.patches)
+
+    def candidate(self, *patches: tuple[str, dict[str, Any]]) -> Candidate:
+        """A candidate of library patches, each claiming what its pattern claims."""
         drafts = [
-            PatchDraft(p, parameters, Drafter.HAND) for p, parameters in (*self.also, (self.pattern, self.parameters))
-        ]
-        exactness = Exactness.BOUNDED if self.pattern == "P56" else Exactness.EXACT
-        drafts[-1] = PatchDraft(
-            self.pattern, self.parameters, Drafter.HAND, exactness, 1e-2 if self.pattern == "P56" else None
-        )
+            PatchDraft(
+                pattern, parameters, Drafter.HAND,
+                Exactness.BOUNDED if pattern in BOUNDS else Exactness.EXACT, BOUNDS.get(pattern),
+            )
+            for pattern, parameters in patches
+        ]  # fmt: skip
         return Candidate(self.context.family, self.profile, self.dtype, tuple(drafts))
 
     @property
     def echo(self) -> Candidate:
         """Nothing changed."""
-        return Candidate(self.context.family, self.profile, self.dtype, ())
+        return self.candidate()
+
+
+@cache
+def on_meta(subject: str) -> Any:
+    """The stock subject without weights. Shared: it must not be changed."""
+    import torch
+
+    from pipeline.weights.synthetic.build import build_stock, load_config
+
+    with torch.device("meta"):
+        return build_stock(load_config(SUBJECTS[subject]))
 
 
 @cache
 def facts_of(subject: str) -> Any:
     """What the diagnosis knows of a subject's structure."""
-    return model_facts(stock_model(subject))
+    return model_facts(on_meta(subject))
 
 
-def _cause(kind: FailureKind, op: str, place: str = "block", **fields: Any) -> Failure:
-    values = {
-        "source": "modeling.py:1",
-        "module": "encoder.layer.*",
-        "message": "Spyre backend does not support: it",
-        **fields,
-    }
-    return Failure(kind, op, place=place, **values)
+MODEL_TASKS: tuple[ModelTask, ...] = tuple(ModelTask(cause) for cause in CAUSES)
 
-
-MASK = ("P40", {"fill": "finfo_min_half"})
-BUCKET = {"multiple": 64, "side": "right"}
-
-
-def _tasks() -> tuple[ModelTask, ...]:
-    bool_mask = _cause(_OP, "aten.bitwise_and.Tensor", "outside", dtypes=("bool", "bool"), module="")
-    short = _cause(_WRONG, SDPA, scalars=("length",))
-    border = _cause(_WRONG, "block border", scalars=("border",))
-    views = _cause(_WRONG, SDPA, scalars=("layout",))
-    sticks = _cause(_LAYOUT, "aten.view.default")
-    heads = {"head_dim": 32, "padded_head_dim": 64}
-    rows = [ModelTask("P20", s, sticks, heads) for s in ("bert", "roberta", "distilbert", "mpnet")]
-    rows += [ModelTask("P54", s, views) for s in ("bert", "roberta")]
-    rows += [ModelTask("P61", s, border) for s in ("bert", "distilbert")]
-    rows += [ModelTask("P40", s, bool_mask, MASK[1]) for s in ("bert", "roberta")]
-    rows += [ModelTask("P63", s, short, BUCKET, (MASK,)) for s in ("bert", "electra")]
-    return tuple(rows)
-
-
-MODEL_TASKS: tuple[ModelTask, ...] = _tasks()
-
-__all__ = ["MODEL_TASKS", "SUBJECTS", "ModelTask", "facts_of"]
+__all__ = ["MODEL_TASKS", "SUBJECTS", "ModelTask", "facts_of", "on_meta"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.bench.judge import judge
+from pipeline.bench.judge import judge_form
 from pipeline.bench.run import by_rules, run_bench
 from pipeline.bench.score import interval, not_measured
 from pipeline.bench.structural import MODEL_TASKS
@@ -17,10 +17,10 @@ FIRST = {task.form.name: task for task in reversed(TASKS) if isinstance(task, Fo
 
 @pytest.mark.parametrize("task", FIRST.values(), ids=FIRST)
 def test_the_reference_passes_and_near_misses_and_echo_fail(task: FormTask) -> None:
-    right = judge(task, task.reference, SEED)
+    right = judge_form(task, task.reference, SEED)
     assert right.accepted, right.reason
     assert len(task.near_misses) >= 3
-    wrong = [judge(task, candidate, SEED) for candidate in (*task.near_misses, task.echo)]
+    wrong = [judge_form(task, candidate, SEED) for candidate in (*task.near_misses, task.echo)]
     assert not any(found.accepted for found in wrong)
 
 

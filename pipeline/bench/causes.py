@@ -1,0 +1,132 @@
+"""The structural causes of the bench, as data: what a small stock model shows on a profile, and what cures it.
+
+`shown` says that the capability report of the stock model holds the cause; those of an experiment it cannot hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+NEW, OLD = "profile-2026-08", "profile-2026-04"
+Patches = tuple[tuple[str, dict[str, Any]], ...]
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One cause of one subject, and the set that cures it: the pattern asked for is the last unless `asked` says so."""
+
+    subject: str
+    kind: str
+    op: str
+    patches: Patches
+    module: str = ""
+    place: str = "block"
+    source: str = "modeling.py:1"
+    message: str = "Spyre backend does not support: it"
+    shapes: tuple[tuple[int, ...], ...] = ()
+    dtypes: tuple[str, ...] = ("float16",)
+    scalars: tuple[Any, ...] = ()
+    profile: str = NEW
+    dtype_run: str = "float16"
+    shown: bool = True
+    asked: str = ""
+
+    @property
+    def pattern(self) -> str:
+        """The pattern asked for."""
+        return self.asked or self.patches[-1][0]
+
+
+ATTENTION, FUSED = (f"aten.{n}.default" for n in (
+    "scaled_dot_product_attention", "_scaled_dot_product_fused_attention_overrideable",
+))  # fmt: skip
+MASK: Patches = (("P40", {"fill": "finfo_min_half"}),)
+WINDOWS: Patches = (("P45", {"fill": "finfo_min_half"}),)
+HOST = {"placement": "host"}
+HEADS = {"head_dim": 32, "padded_head_dim": 64}
+BERT_ATTENTION = "encoder.layer.*.attention.self"
+COMPARED: dict[str, Any] = {"place": "outside", "source": "masking_utils.py:87", "dtypes": ("int64",)}
+ROTARY: dict[str, Any] = {"place": "outside", "module": "rotary_emb", "dtypes": ("float32", "float32")}
+
+
+def _heads(subject: str, module: str, *patches: tuple[str, dict[str, Any]], width: int = 128) -> Cause:
+    """A projection's result that cannot be seen as heads, because a head fills no stick."""
+    asked = patches[0][0]
+    return Cause(subject, "layout", "aten.view.default", patches, module, shapes=((2, 40, width),), asked=asked)
+
+
+def _found(subject: str, op: str, cause: str, *patches: tuple[str, dict[str, Any]], module: str = "layers.*") -> Cause:
+    """Wrong values that an experiment of the diagnosis narrowed to `cause`."""
+    return Cause(subject, "wrong_values", op, patches, module, scalars=(cause,), shown=False)
+
+
+def _outside(subject: str, kind: str, op: str, module: str, *patches: tuple[str, dict[str, Any]], **more: Any) -> Cause:
+    """What is refused before the blocks."""
+    return Cause(subject, kind, op, patches, module, "outside", **more)
+
+
+CAUSES: tuple[Cause, ...] = (
+    _heads("bert", BERT_ATTENTION, ("P20", HEADS)),
+    _heads("roberta", BERT_ATTENTION, ("P20", HEADS)),
+    _heads("distilbert", "transformer.layer.*.attention", ("P20", HEADS)),
+    _heads("mpnet", "encoder.layer.*.attention.attn", ("P20", HEADS)),
+    _heads("electra", BERT_ATTENTION, ("P20", HEADS)),
+    _heads("qwen3", "layers.*.self_attn", ("P21", HEADS), ("P14", {})),
+    _heads("modernbert", "layers.*.attn", ("P27", {}), width=384),
+    _found("bert", ATTENTION, "layout", ("P54", {})),
+    _found("roberta", ATTENTION, "layout", ("P54", {})),
+    _found("bert", "block border", "border", ("P61", {})),
+    _found("distilbert", "block border", "border", ("P61", {})),
+    _found("bert", ATTENTION, "length", *MASK, ("P63", {"multiple": 64, "side": "right"})),
+    _found("electra", ATTENTION, "length", *MASK, ("P63", {"multiple": 64, "side": "right"})),
+    Cause("bert", "unsupported_dtype", "aten.ge.Scalar", MASK, **COMPARED),
+    Cause("roberta", "unsupported_dtype", "aten.ge.Scalar", MASK, **COMPARED),
+    Cause("distilbert", "unsupported_op", "aten.bitwise_and.Tensor", MASK, "", "outside", "masking_utils.py:54",
+          dtypes=("bool", "bool"), profile=OLD),
+    Cause("modernbert", "unsupported_dtype", "aten.le.Scalar", WINDOWS, **COMPARED),
+    Cause("qwen3", "unsupported_op", "aten.le.Tensor", WINDOWS, profile=OLD, **COMPARED),
+    Cause("gemma3", "unsupported_op", "aten.bitwise_and.Tensor", WINDOWS, profile=OLD, **COMPARED),
+    Cause("qwen3", "layout", "aten.cat.default", (("P14", {}),), **ROTARY),
+    Cause("granite", "layout", "aten.cat.default", (("P14", {}),), **ROTARY),
+    Cause("gpt_neox", "cpu_fallback", "aten.cos.default", (("P14", {}),), **ROTARY),
+    _outside("mpnet", "unsupported_dtype", "aten.log.default", "encoder", ("P47", HOST), dtypes=("float32",)),
+    _outside("mpnet", "unsupported_dtype", "aten.abs.default", "encoder", ("P47", HOST), dtypes=("int64",)),
+    _outside("roberta", "unsupported_op", "aten.gather.default", "embeddings", ("P30", HOST), ("P32", HOST)),
+    _outside("bert", "unsupported_op", "aten.gather.default", "embeddings", ("P30", HOST)),
+    _outside("distilbert", "unsupported_op", "aten.slice.Tensor", "embeddings", ("P30", HOST), profile=OLD),
+    Cause("qwen3", "unsupported_op", "aten._to_copy.default", (("P10", {"scale": 1.0}),), "layers.*.input_layernorm",
+          shapes=((2, 40, 128),), profile=OLD),
+    Cause("t5", "unsupported_op", "aten._to_copy.default", (("P10", {"scale": 1.0}),),
+          "encoder.block.*.layer.*.layer_norm", shapes=((2, 40, 128),), profile=OLD),
+    Cause("bert", "wrong_values", "aten.native_layer_norm.default", (("P11", {}),),
+          "encoder.layer.*.output.LayerNorm", scalars=(1e-12,)),
+    Cause("roberta", "wrong_values", "aten.native_layer_norm.default", (("P11", {}),),
+          "encoder.layer.*.output.LayerNorm", scalars=(1e-12,)),
+    Cause("gemma3", "wrong_values", "aten.mul.Tensor", (("P60", {"names": ["q_norm", "k_norm"]}),),
+          "layers.*.self_attn.k_norm", scalars=("layout",)),
+    _found("bert", ATTENTION, "padding", ("P41", {}), module=BERT_ATTENTION),
+    _found("qwen3", ATTENTION, "padding", *WINDOWS, ("P41", {}), module="layers.*.self_attn"),
+    _found("bert", ATTENTION, "size", ("P42", {}), module=BERT_ATTENTION),
+    _found("electra", ATTENTION, "value", ("P42", {}), module=BERT_ATTENTION),
+    Cause("modernbert", "layout", "aten.split.Tensor", (("P06", {}),), "layers.*.mlp", shapes=((2, 40, 384),),
+          shown=False),
+    Cause("granite", "layout", "aten.expand.default", (*WINDOWS, ("P55", {})), "layers.*.self_attn",
+          source="sdpa_attention.py:30", shapes=((2, 2, 2, 40, 32),), shown=False),
+    Cause("gpt2", "unsupported_op", "aten.addmm.default", (("P28", {}),), "h.*.attn.c_attn", shown=False),
+    Cause("bert-odd", "shape_limit", "aten.addmm.default", (("P22", {"size": 200, "padded": 256}),),
+          "encoder.layer.*.intermediate.dense", shapes=((200,),)),
+    Cause("gptj", "unsupported_op", "aten.stack.default", (("P18", {}),), "h.*.attn", shapes=((2, 40, 4, 8, 1),)),
+    Cause("esm", "unsupported_op", "aten.erf.default", (("P03", {}),), "encoder.layer.*.intermediate", shown=False),
+    Cause("xmod", "graph_break", "aten.index.Tensor", (("P46", {"language": "de_DE"}),), "encoder.layer.*.output",
+          shown=False),
+    Cause("deberta", "unsupported_op", "aten.gather.default", (("P30", HOST), ("P49", {})), BERT_ATTENTION,
+          shapes=((8, 40, 16),), dtypes=("float16", "int64")),
+    Cause("bloom", "unsupported_op", "aten.pow.Tensor_Tensor", (("P50", HOST),), "", "outside",
+          dtypes=("float32", "int32")),
+    Cause("t5", "unsupported_dtype", "aten.abs.default", (("P48", HOST),),
+          "encoder.block.*.layer.*.SelfAttention", dtypes=("int64",)),
+    _outside("bert", "unsupported_dtype", "aten.clamp.default", "pooling", ("P80", HOST), shown=False),
+    _outside("bert", "unsupported_dtype", "aten.mm.default", "pooler.dense", ("P56", {"dtype": "float16"}),
+             dtypes=("float32", "float32"), dtype_run="float32", shown=False),
+)  # fmt: skip
