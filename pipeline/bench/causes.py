@@ -109,7 +109,7 @@ CAUSES: tuple[Cause, ...] = (
     _found("qwen3", ATTENTION, "padding", *WINDOWS, ("P41", {}), module="layers.*.self_attn"),
     _found("bert", ATTENTION, "size", ("P42", {}), module=BERT_ATTENTION),
     _found("electra", ATTENTION, "value", ("P42", {}), module=BERT_ATTENTION),
-    Cause("modernbert", "layout", "aten.split.Tensor", (("P06", {}),), "layers.*.mlp", shapes=((2, 40, 384),),
+    Cause("modernbert", "wrong_values", "aten.split.Tensor", (("P06", {}),), "layers.*.mlp", scalars=("value",),
           shown=False),
     Cause("granite", "layout", "aten.expand.default", (*WINDOWS, ("P55", {})), "layers.*.self_attn",
           source="sdpa_attention.py:30", shapes=((2, 2, 2, 40, 32),), shown=False),

@@ -62,7 +62,10 @@ SUBJECTS: dict[str, dict[str, Any]] = {
         "model_type": "gpt_neox", "intermediate_size": 256, "max_position_embeddings": 192, "rotary_pct": 0.25,
         "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, **SIZES,
     },
-    "bert-odd": {"model_type": "bert", "intermediate_size": 200, "max_position_embeddings": 192, **SIZES},
+    "bert-odd": {
+        "model_type": "bert", "intermediate_size": 200, "max_position_embeddings": 192, **SIZES,
+        "num_attention_heads": 2,
+    },
     "gptj": {
         "model_type": "gptj", "vocab_size": 400, "n_embd": 128, "n_head": 4, "n_layer": 2, "rotary_dim": 16,
         "n_positions": 192, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,

@@ -65,6 +65,7 @@ OTHER_REASONS = {
     "agents/drafters/rules/norms.py": "an epsilon of layer norms",
     "benchmarks/many_models.py": "a measured cosine of a generated database",
     "benchmarks/service_child.py": "a measured cosine of a sleeping or computing child",
+    "pipeline/bench/causes.py": "an epsilon of layer norms",
     "pipeline/bench/forms.py": "how far a form's reference may differ, and a near miss's wrong factor",
     "adapters/document.py": "the smallest literal of a document",
     "adapters/embedding.py": "the smallest norm of sentence-transformers",
