@@ -25,8 +25,8 @@ SERVICES = {
     "sandbox": ("bubblewrap", lambda: shutil.which("bwrap")),
 }
 TORCH_STATE = ("get_default_dtype", "is_grad_enabled", "get_num_threads", "are_deterministic_algorithms_enabled")
-SET_FOR_GOOD = ("PYTEST_CURRENT_TEST", "SPYRE_IN_USE")
-"""Set by pytest for each test, and by the device when a process begins to use it."""
+SET_FOR_GOOD = ("PYTEST_CURRENT_TEST", "SPYRE_IN_USE", "TORCHINDUCTOR_CACHE_DIR")
+"""Set by pytest for each test, by the device when a process begins to use it, by Inductor when it first compiles."""
 SKIPS_FORBIDDEN = os.environ.get("SPYRE_FACTORY_TEST_SKIPS") == "forbidden"
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
