@@ -15,11 +15,13 @@ from .disentangled import OneHotPositions
 from .dtype import RunDtype
 from .elementwise import ReplaceElementwise
 from .embeddings import HostEmbeddings, HostPositions
+from .full_windows import FullWindows
 from .heads import PadHeads
 from .host_masks import HostMasks
 from .host_parts import FusedGelu, HostAlibi
 from .languages import OneLanguage
 from .lengths import PadLength
+from .local_causal import LocalCausal
 from .masks import AdditiveMask
 from .norms import ContiguousNorms, UnfusedLayerNorm, UnfusedRmsNorm
 from .padding import PadIntermediate, PlainLinears
@@ -53,6 +55,8 @@ ORDER: tuple[type[Patch], ...] = (
     HostBlockBias,
     HostAlibi,
     OneHotPositions,
+    FullWindows,
+    LocalCausal,
     PadLength,
     AdditiveMask,
     HostMasks,

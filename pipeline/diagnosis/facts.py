@@ -36,7 +36,24 @@ def model_facts(model: Any) -> Facts:
     )
 
 
-LOCATED = ("P03", "P06", "P10", "P11", "P18", "P28", "P41", "P42", "P46", "P48", "P49", "P50", "P55", "P60")
+LOCATED = (
+    "P03",
+    "P06",
+    "P10",
+    "P11",
+    "P18",
+    "P28",
+    "P41",
+    "P42",
+    "P46",
+    "P48",
+    "P49",
+    "P50",
+    "P52",
+    "P55",
+    "P60",
+    "P96",
+)
 """Patterns of the library whose own match says where in a model they act."""
 
 

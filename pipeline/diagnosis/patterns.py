@@ -267,9 +267,27 @@ def rms_norm(failure: Failure, _facts: Facts) -> PatternUse:
     return PatternUse("P10", {"scale": 64.0 if failure.kind is FailureKind.NON_FINITE else 1.0})
 
 
+OWN_WINDOWS = ("P52", "P96")
+"""Patterns that replace attention in a window together with the masks that go with it."""
+
+
+def in_windows(pattern: str) -> Callable[[Failure, Facts], bool]:
+    """True for what such attention does in its own code, and for the masks outside the blocks."""
+
+    def when(failure: Failure, facts: Facts) -> bool:
+        if not facts.parts.get(pattern) or needs_narrow_dtype(failure) or from_pooling(failure):
+            return False
+        outside = failure.place == "outside" and "embeddings" not in failure.module.split(".")
+        masks = outside and (pattern == "P52" or from_masks(failure))
+        return failure.kind in BRANCHING and (masks or at(pattern, failure, facts))
+
+    return when
+
+
 def uses_mask(failure: Failure, facts: Facts) -> bool:
     """True for a mask, but for what P48 makes on the host or P49 and P50 replace."""
-    other = makes_block_bias(failure, facts) or at("P49", failure, facts)
+    own = any(facts.parts.get(pattern) for pattern in OWN_WINDOWS)
+    other = own or makes_block_bias(failure, facts) or at("P49", failure, facts)
     return from_masks(failure) and not from_pooling(failure) and not other
 
 
@@ -283,6 +301,7 @@ ROWS: tuple[Row, ...] = (
             {"head_dim": facts.head_dim, "padded_head_dim": padded(facts.head_dim or 0)},
         ),
     ),
+    *(Row(in_windows("P52"), constant("P52", placement="host")), Row(in_windows("P96"), constant("P96"))),
     Row(
         uses_mask,
         lambda _f, facts: PatternUse("P45" if facts.rotary else "P40", {"fill": "finfo_min_half"}),
@@ -303,7 +322,9 @@ ROWS: tuple[Row, ...] = (
             (refuses_few_rows(f, facts) and not splits_stick(f, facts) and not fills_no_stick(f, facts))
             or is_wrong("scaled_dot_product_attention", "length")(f, facts)
         ),
-        lambda _f, facts: PatternUse("P63", {"multiple": STICK, "side": "left" if facts.causal else "right"}),
+        lambda _f, facts: PatternUse(
+            "P63", {"multiple": STICK, "side": "left" if facts.causal and facts.rotary else "right"}
+        ),
     ),
     Row(is_wrong("block", "border"), constant("P61")),
     Row(broken_at("P28"), constant("P28")),

@@ -61,7 +61,7 @@ class Pattern:
 DTYPE_RANGE = ("float16", "bfloat16", "float32")
 """Dtypes by exponent range, smallest first; float32 is last because the device computes little in it."""
 
-INSTEAD: dict[str, frozenset[str]] = {"P40": frozenset({"P45"})}
+INSTEAD: dict[str, frozenset[str]] = {"P40": frozenset({"P45", "P52", "P96"})}
 """Patterns that serve where another is needed."""
 
 ADDITIVE_MASK = PatternUse("P40", {"fill": "finfo_min_half"})
@@ -147,6 +147,21 @@ ROWS: tuple[Pattern, ...] = (
         "look-ups of disentangled attention become products with one-hot tables",
         {},
         needs=(PatternUse("P30", {"placement": "host"}),),
+    ),
+    Pattern(
+        "P52",
+        Stage.HOST,
+        "attention over chunks of a window becomes attention with a band mask from the {placement}",
+        {"placement": Merge.EQUAL},
+        defaults={"placement": "host"},
+        needs=(PatternUse("P30", {"placement": "host"}),),
+    ),
+    Pattern(
+        "P96",
+        Stage.HOST,
+        "attention without a scale gets one mask per kind of layer (behind, or behind within a window) from the host",
+        {"fill": Merge.EQUAL},
+        defaults={"fill": "finfo_min_half"},
     ),
     Pattern(
         "P40",

@@ -12,6 +12,7 @@ from torch.overrides import TorchFunctionMode
 from adapters import adapt
 from adapters.adaptation import check_targets
 from adapters.errors import AdapterError, PatchConflict, PatchDoesNotApply, PatchTargetMoved
+from adapters.patches.full_windows import band
 from adapters.patches.registry import in_order, patch_from
 from adapters.releases.manifest import Manifest, record_digests
 from tests.adapters.patches.families import family
@@ -68,15 +69,17 @@ SETS: dict[str, list[dict[str, Any]]] = {
     "xmod with norms": [P("P46")],
     "deberta": [P("P30"), P("P49")],
     "deberta-v2": [P("P30"), P("P49")],
+    "longformer": [P("P30"), P("P52")],
+    "gpt_neo": [P("P96")],
 }
-OWN_MASKS = {"deberta", "deberta-v2"}
+OWN_MASKS = {"deberta", "deberta-v2", "longformer", "gpt_neo"}
 """Families whose patch makes their masks."""
 ATTENTION = ["llama", "gemma", "gemma2", "gemma3_text", "modernbert", "esm", "gpt2", "gte", "bert"]
 GROUPED = ["llama", "gemma", "gemma3_text", "qwen3"]
 FEED_FORWARDS = ["llama", "phi", "t5", "bert", "gpt_neox", "gte"]
 NORMS = ["llama", "gemma3_text", "qwen3", "t5", "granite"]
 
-NEEDS = {"P21": ["P27"], "P49": ["P30"]}
+NEEDS = {"P21": ["P27"], "P49": ["P30"], "P52": ["P30"]}
 ALONE = [(name, patch["pattern"]) for name, patches in SETS.items() for patch in patches]
 
 
@@ -220,3 +223,25 @@ def _upgraded(stock: type) -> type:
     Upgraded.__module__, Upgraded.__qualname__ = __name__, "_upgraded.<locals>.Upgraded"
     Upgraded.__name__ = stock.__name__
     return Upgraded
+
+
+def test_tokens_with_global_attention_are_refused_where_windows_are_full() -> None:
+    model = family("longformer")
+    values = inputs_of(model)
+    with torch.no_grad(), adapt(model, patches=[P("P30"), P("P52")], device="cpu", compile=False):
+        model(**values, global_attention_mask=torch.zeros_like(values["input_ids"]))
+        with pytest.raises(PatchDoesNotApply, match="global"):
+            model(**values, global_attention_mask=torch.ones_like(values["input_ids"]))
+
+
+@pytest.mark.parametrize(("reach", "sees"), [(4, 9), (1, 3)])
+def test_a_band_lets_each_row_see_its_reach_on_both_sides(reach: int, sees: int) -> None:
+    allowed = band(torch.zeros(1, 30), reach) == 0
+    assert allowed[0, 0, 15].sum() == sees
+    assert allowed[0, 0, 0].sum() == reach + 1
+    assert not band(torch.full((1, 30), -1.0), reach).eq(0).any()
+
+
+@pytest.mark.parametrize("name", ["gpt_neo", "longformer"])
+def test_texts_given_with_padding_on_the_left_keep_stock_s_answer(name: str) -> None:
+    assert difference(name, [*SETS[name], *RUNS[:1]], left=True) < EXACT

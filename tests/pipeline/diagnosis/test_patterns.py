@@ -64,9 +64,10 @@ def test_each_silent_cause_has_its_own_pattern() -> None:
     assert ids(failure("wrong_values", "block", scalars=("border",)), Facts(64)) == ["P61"]
 
 
-def test_padding_side_follows_causality() -> None:
+def test_padding_side_follows_causality_but_never_moves_learned_positions() -> None:
     sdpa = failure("wrong_values", "aten.scaled_dot_product_attention.default", scalars=("length",))
-    assert patterns_for(sdpa, Facts(64, causal=True))[0].parameters["side"] == "left"
+    assert patterns_for(sdpa, Facts(64, causal=True, rotary=True))[0].parameters["side"] == "left"
+    assert patterns_for(sdpa, Facts(64, causal=True))[0].parameters["side"] == "right"
 
 
 def test_power_in_an_activation_names_the_class_to_replace() -> None:
@@ -211,3 +212,14 @@ def test_where_patterns_act_is_read_from_the_model() -> None:
     assert "encoder.block.*.layer.*.layer_norm" in facts.parts["P10"]
     assert facts.inner == 72
     assert "P11" not in facts.parts
+
+
+@pytest.mark.parametrize("pattern", ["P52", "P96"])
+def test_attention_in_a_window_brings_its_masks_with_it(pattern: str) -> None:
+    path = "encoder.layer.*.attention.self"
+    facts = Facts(64, parts={pattern: frozenset({path})})
+    mask = failure("unsupported_op", source="masking_utils.py:400", place="outside", module="encoder")
+    assert ids(failure("unsupported_op", "aten.as_strided.default", module=path), facts) == [pattern]
+    assert ids(mask, facts) == [pattern]
+    assert ids(mask, Facts(64)) == ["P40"]
+    assert pattern not in ids(failure("unsupported_op", "aten.pow.Scalar", module="encoder.layer.*"), facts)
