@@ -51,6 +51,9 @@ def show(number: Number, as_json: Json = False) -> None:
     typer.echo(f"{manifest['name']} v{manifest['version']} for {manifest['profile']}, digest {manifest['digest']}")
     for patch in manifest["patches"]:
         typer.echo(f"  {patch['pattern']} {patch['parameters']} by {patch.get('drafter')}")
+    for member in manifest.get("members") or ():
+        taken = [manifest["patches"][one["patch"]]["pattern"] for one in member["patches"]]
+        typer.echo(f"  {member['family']} takes {', '.join(taken)}")
 
 
 def export(
