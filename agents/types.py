@@ -221,7 +221,8 @@ class DraftContext:
 
     `submissions_used` counts the final submissions of earlier drafts of the same diagnosis, by module class.
     Where `capture` is None, `no_capture` says why and what to do. `trajectories` opens the record of one conversation
-    by its place in the draft, which is the same when a draft is repeated. `model_class` is the dotted name of the
+    by its place in the draft, which is the same when a draft is repeated. `config` is the model's config.json,
+    kept with each conversation so that it can be run again. `model_class` is the dotted name of the
     stock model's class; with it a coding agent may draft for causes beyond element-wise modules (`pattern: code`).
     """
 
@@ -238,6 +239,7 @@ class DraftContext:
     examples: FindsExamples | None = None
     reproduce: Callable[[Sequence[Diagnosis]], dict[str, Any]] | None = None
     model_class: str | None = None
+    config: dict[str, Any] | None = None
     budget: Any = None
 
 

@@ -1,4 +1,4 @@
-"""`spyre-factory agents demo-endpoint | doctor | bench`: scripted endpoint, what keeps `llm` from drafting, scores."""
+"""`spyre-factory agents`: scripted endpoint, what `llm` lacks, scores, stored conversations."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 def register(app: typer.Typer) -> None:
     """Adds the `agents` group."""
+    from pipeline.cli import trajectories
     from pipeline.cli.bench import bench
 
     group = typer.Typer(no_args_is_help=True, help="The drafting agents.")
     group.command("demo-endpoint")(demo_endpoint)
     group.command("doctor")(doctor)
     group.command("bench")(bench)
+    trajectories.register(group)
     app.add_typer(group, name="agents")
 
 

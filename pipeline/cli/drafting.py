@@ -1,4 +1,4 @@
-"""`spyre-factory drafting stop | start`: the global stop of calls to language models."""
+"""`spyre-factory drafting stop | start | costs`: the global stop of calls to language models, and what they cost."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(no_args_is_help=True, help="Calls to language models.")
     group.command("stop")(stop)
     group.command("start")(start)
+    group.command("costs")(costs)
     app.add_typer(group, name="drafting")
 
 
@@ -46,3 +47,26 @@ def _print(state: dict[str, Any], as_json: bool) -> None:
         print_json(state)
     else:
         typer.echo("No call to a language model begins." if state["stopped"] else "Language models may be called.")
+
+
+def costs(as_json: Json = False) -> None:
+    """What language models cost: in all, per candidate, per model that then passes and per download."""
+    from pipeline.database.unit_of_work import reading
+    from pipeline.drafting.costs import cost_report
+
+    with one_sentence(), reading() as session:
+        report = cost_report(session)
+    if as_json:
+        print_json(report)
+        return
+    typer.echo(f"{report['calls']} calls: {usd(report['cost_usd'])}, charged {usd(report['charged_usd'])}.")
+    for row in report["candidates"]:
+        typer.echo(
+            f"Candidate {row['candidate']} ({row['state']}): {usd(row['cost_usd'])}; {row['models_passing']} models "
+            f"pass, {usd(row['per_model_usd'])} each, {usd(row['per_download_usd'])} per download"
+        )
+
+
+def usd(value: float | None) -> str:
+    """An amount in words; what is not known is not 0."""
+    return "unknown" if value is None else f"{value:.6f} USD"

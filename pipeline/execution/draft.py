@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from agents.drafters import draft_with
-from agents.types import Candidate, CandidateTester, DraftContext, diagnosis_from_dict
+from agents.types import DraftContext, diagnosis_from_dict
 from pipeline.drafting.endpoint import budgets, language_model
-from pipeline.execution.execute import equivalences
+from pipeline.drafting.examples import StoredExamples
+from pipeline.drafting.trials import candidate_tester, capture_validated, reproducer_runner
+from pipeline.execution.execute import qualified_name
 from pipeline.execution.inspect import describe_folder, family_name
 from pipeline.execution.models import build_meta
 from pipeline.execution.subject import Subject
 from pipeline.inspection import inspect_checkpoint
 from pipeline.review.drafting import StoredBudget, StoredTrajectories
 from pipeline.settings import get_settings
-from pipeline.verification.measurements import EquivalenceResult
-from pipeline.verification.seeds import draw_own_seed
 from pipeline.work.sandbox_state import sandbox_refusal
 
 
@@ -52,32 +53,10 @@ def draft_context(subject: Subject, spec: dict[str, Any], family: str) -> DraftC
         capture=None if refusal else capture_validated,
         no_capture=refusal or "",
         test=candidate_tester(subject),
+        examples=StoredExamples(frozenset(spec.get("hidden_patterns") or ())) if asks else None,
+        reproduce=reproducer_runner(subject.profile),
+        config=json.loads((subject.folder / "config.json").read_text()) if asks else None,
+        model_class=qualified_name(build_meta(subject.folder)) if asks else None,
         trajectories=StoredTrajectories(spec.get("run_id"), settings.llm_model or "none"),
         budget=StoredBudget(budgets(), spec.get("run_id")),
     )
-
-
-def capture_validated(code: str, target: dict[str, Any]) -> dict[str, Any]:
-    """Capture drafted code in the sandbox and validate the document here, where no drafted code was imported."""
-    from adapters.document import validate
-    from agents.sandbox.capture import capture_in_sandbox
-
-    document = capture_in_sandbox(code, target)
-    validate(document)
-    return document
-
-
-def candidate_tester(subject: Subject) -> CandidateTester:
-    """The drafter's own test: the equivalence of its patches, on points of its own, drawn anew each time.
-
-    It tells kind, op and error size, nothing else.
-    """
-
-    def test(candidate: Candidate, /) -> dict[str, Any]:
-        drafted = Subject(**{**subject.__dict__, "candidate": candidate.to_dict()})
-        for found in equivalences(drafted, build_meta(subject.folder), draw_own_seed()):
-            if found.result in (EquivalenceResult.NOT_EQUIVALENT, EquivalenceResult.UNKNOWN):
-                return {"passed": False, "kind": "wrong_values", "op": found.patch, "error": found.bound}
-        return {"passed": True, "kind": None, "op": None, "error": None}
-
-    return test

@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from agents.drafters.llm.resume import furthest
 from agents.types import candidate_from_dict, canonical
 from pipeline.database.events import emit
 from pipeline.database.insert import insert_or_return
@@ -132,8 +133,16 @@ def told_reason(candidate: CandidateRow) -> str:
 
 
 def submissions_used(session: Session, run: Run) -> dict[str, int]:
-    """Module class to the final submissions that coding agents made for it in earlier drafts of the same diagnosis."""
-    return dict(Counter(repository.submitted_targets(session, run.parent_run_id))) if run.parent_run_id else {}
+    """Module class to the final submissions that coding agents made for it in earlier drafts of the same diagnosis.
+
+    Those of this run itself, where it was cut off, are made again when it goes on.
+    """
+    if run.parent_run_id is None:
+        return {}
+    found: Counter[str] = Counter()
+    for steps in repository.drafting_steps(session, run.parent_run_id, run.id).values():
+        found.update(str(step.get("target")) for step in furthest(steps) if step.get("tool") == "submit")
+    return dict(found)
 
 
 def may_submit(session: Session, run: Run, candidate: CandidateRow) -> bool:

@@ -5,7 +5,8 @@ NotFound
 Conflict
 ├── StaleApproval      what was seen is not what is stored now
 ├── NotReviewable      the candidate does not wait for a decision
-└── ClaimedByOther     another reviewer holds the lease
+├── ClaimedByOther     another reviewer holds the lease
+└── ScriptedOutsideDemo what a script drafted is released in a demonstration only
 BadInput
 └── ReasonMissing
 """
@@ -49,3 +50,9 @@ class PatchNotInSet(NotFound):
     """The candidate has no patch at this position."""
 
     code, status = "patch_not_in_set", 404
+
+
+class ScriptedOutsideDemo(Conflict):
+    """A patch came from the scripted endpoint, and this database is no demonstration."""
+
+    code, status = "scripted_outside_demo", 409

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
@@ -68,12 +70,15 @@ def drafts_of_diagnosis(session: Session, diagnose_run_id: int) -> list[Run]:
     return list(session.scalars(query.order_by(Run.id)))
 
 
-def submitted_targets(session: Session, diagnose_run_id: int) -> list[str]:
-    """The module class of every final submission in the trajectories of a diagnosis, one entry per submission."""
+def drafting_steps(session: Session, diagnose_run_id: int, but_run_id: int) -> dict[str, list[dict[str, Any]]]:
+    """The steps of each conversation of a diagnosis, in order, without those of one run."""
     runs = select(Run.id).where(Run.parent_run_id == diagnose_run_id, Run.stage == StageName.DRAFT)
-    query = select(TrajectoryStep.data).join(Trajectory, Trajectory.id == TrajectoryStep.trajectory_id)
-    steps = session.scalars(query.where(Trajectory.run_id.in_(runs)))
-    return [str(step.get("target")) for step in steps if step.get("tool") == "submit"]
+    query = select(Trajectory.id, TrajectoryStep.data).join(TrajectoryStep)
+    query = query.where(Trajectory.run_id.in_(runs), Trajectory.run_id != but_run_id)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for trajectory_id, data in session.execute(query.order_by(Trajectory.id, TrajectoryStep.position)):
+        found.setdefault(trajectory_id, []).append(data)
+    return found
 
 
 def candidates_of_checkpoint(session: Session, checkpoint_id: int) -> list[CandidateRow]:

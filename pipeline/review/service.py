@@ -16,13 +16,21 @@ from sqlalchemy.orm import Session
 from agents.types import candidate_from_dict, canonical
 from pipeline.database.accounts import require_role
 from pipeline.database.events import emit
+from pipeline.database.facts import is_demo
 from pipeline.database.models import Principal, Role
 from pipeline.database.unit_of_work import database_now
 from pipeline.releases.models import Adapter
 from pipeline.releases.service import release, withdraw
 from pipeline.review import repository
 from pipeline.review.candidates import link_checkpoint, record_candidate
-from pipeline.review.errors import ClaimedByOther, NotReviewable, PatchNotInSet, ReasonMissing, StaleApproval
+from pipeline.review.errors import (
+    ClaimedByOther,
+    NotReviewable,
+    PatchNotInSet,
+    ReasonMissing,
+    ScriptedOutsideDemo,
+    StaleApproval,
+)
 from pipeline.review.models import CandidateRow, CandidateState, Decision, ReviewRow
 from pipeline.work.affected import rerun_affected, rerun_of_adapter, schedule_struck
 from pipeline.work.models import Run
@@ -65,12 +73,16 @@ def approve(session: Session, candidate_id: int, reviewer: Principal, *, seen: s
     """Release the candidate and queue exactly the checkpoints it can affect.
 
     `seen` is `seen_digest` as the reviewer saw it. Raises `StaleApproval` if it is not
-    what is stored now, `NotReviewable`, `ClaimedByOther`, `ReasonMissing`, `NotAllowed`.
+    what is stored now, `ScriptedOutsideDemo`, `NotReviewable`, `ClaimedByOther`, `ReasonMissing`, `NotAllowed`.
     """
     candidate = _reviewable(session, candidate_id, reviewer)
     if seen != seen_digest(candidate):
         raise StaleApproval(
             f"candidate {candidate.id}: approved {seen!r}, stored {seen_digest(candidate)!r}: look again."
+        )
+    if candidate.scripted and not is_demo(session):
+        raise ScriptedOutsideDemo(
+            f"Candidate {candidate.id} was drafted by the scripted endpoint: only a demonstration may release it."
         )
     _decide(session, candidate, reviewer, Decision.APPROVE, reason, CandidateState.RELEASED)
     adapter = release(session, candidate)

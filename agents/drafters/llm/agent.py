@@ -143,14 +143,15 @@ class Agent:
             self._answer_all(answer, self._malformed(error))
             return None
         for call in calls:
-            result = self._use(call)
+            result = self.use(call)
             self.messages.append(reply_to(call, result.text))
             self._save("tool", tool=call.name[:60], target=self.bench.target, facts=result.facts)
             if result.end is not None or self.bench.submissions_left <= 0:
                 return result
         return None
 
-    def _use(self, call: ToolCall) -> Result:
+    def use(self, call: ToolCall) -> Result:
+        """What a call comes to; what it did wrong is told to the model. Raises SandboxUnavailable or LimitReached."""
         try:
             result = self.bench.use(call)
             self._unusable = 0

@@ -135,7 +135,7 @@ class LlmDrafter:
         shared: Shared,
         number: int,
     ) -> ModuleDraft:
-        bench = self._bench(target, context, self._builder(model.name, target, diagnoses, context), shared)
+        bench = self.workbench(target, diagnoses, context, model.name, shared)
         assert context.trajectories is not None
         place = f"{target.name}#{number}"
         agent = Agent(model, bench, context.trajectories(place), self.settings.limits, facts=_facts(target, context))
@@ -162,8 +162,12 @@ class LlmDrafter:
         advice = advise(model, target, code, context, context.trajectories(f"{place}/review"))
         return replace(drafted, patch=replace(drafted.patch, advice=advice))
 
-    def _bench(self, target: Target, context: DraftContext, build: Build, shared: Shared) -> Workbench:
+    def workbench(
+        self, target: Target, diagnoses: Sequence[Diagnosis], context: DraftContext, model: str, shared: Shared
+    ) -> Workbench:
+        """The tools of one agent: `model` is named in the patches that they make."""
         reproduce = context.reproduce
+        build = self._builder(model, target, diagnoses, context)
         return Workbench(
             target=target.name,
             form=target.form,
@@ -207,7 +211,7 @@ def _facts(target: Target, context: DraftContext) -> dict[str, Any]:
         "hidden_patterns": sorted(context.hidden_patterns),
         "diagnoses": [asdict(d) for d in target.causes],
     }
-    return {"prompts": prompt_digest(), "task": task}
+    return {"prompts": prompt_digest(), "task": task, "config": context.config}
 
 
 def document_patch(model: str, target: str, code: str, claim: Claim, capture: SandboxRunner) -> PatchDraft:

@@ -36,11 +36,9 @@ class Resumed:
 
 def furthest(steps: Sequence[Step]) -> list[Step]:
     """The conversation with the most answers, the latest of equals: each attempt stores its own from the beginning."""
-    begun = [n for n, step in enumerate(steps) if step["kind"] in ("start", "resumed")]
-    if not begun:
-        return []
+    begun = sorted({0, *(n for n, step in enumerate(steps) if step.get("kind") in ("start", "resumed"))})
     parts = [list(steps[a:b]) for a, b in pairwise([*begun, len(steps)])]
-    return max(reversed(parts), key=lambda part: sum(s["kind"] == "answer" for s in part))
+    return max(reversed(parts), key=lambda part: sum(s.get("kind") == "answer" for s in part))
 
 
 def answers_of(steps: Sequence[Step]) -> list[tuple[list[dict[str, Any]], Step]]:

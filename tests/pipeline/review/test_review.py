@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from pipeline.database.accounts import NotAllowed, ensure_principal, local_reviewer
 from pipeline.database.artefacts import read_artefact
+from pipeline.database.facts import mark_demo
 from pipeline.database.models import Principal, PrincipalKind, PrincipalRole, Role
 from pipeline.database.unit_of_work import database_now, reading, unit_of_work
 from pipeline.errors import BadInput
@@ -23,6 +24,7 @@ from pipeline.review.errors import (
     NotReviewable,
     PatchNotInSet,
     ReasonMissing,
+    ScriptedOutsideDemo,
     StaleApproval,
     UnknownCandidate,
 )
@@ -277,6 +279,10 @@ def test_a_scripted_candidate_says_so_everywhere_and_counts_in_no_figure(
         candidate = repository.list_candidates(session)[0]
         assert summary_of(candidate)["scripted"]
         number = candidate.id
+    with pytest.raises(ScriptedOutsideDemo, match="only a demonstration"):
+        approve(number)
+    with unit_of_work() as session:
+        mark_demo(session, "test")
     released = approve(number)
     assert released.adapter.scripted
     drain()

@@ -15,7 +15,8 @@ import typer
 from typer.testing import CliRunner
 
 from pipeline.cli import adapters, coverage, db, requests, review
-from pipeline.database.unit_of_work import reading
+from pipeline.database.facts import mark_demo
+from pipeline.database.unit_of_work import reading, unit_of_work
 from pipeline.review.repository import list_candidates
 from pipeline.settings import Settings
 from pipeline.work.commands import COMMANDS, argv_of, shell_words
@@ -134,6 +135,10 @@ def test_a_scripted_adapter_is_never_exported_as_bundled(
 ) -> None:
     sweep_of("a/scripted-one")
     drain()
+    seen = cli.json("review", "list")["candidates"][0]["seen"]
+    assert "only a demonstration" in cli("review", "approve", "1", "--seen", seen, status=1)
+    with unit_of_work() as session:
+        mark_demo(session, "test")
     cli("review", "approve", "1", "--seen", cli.json("review", "list")["candidates"][0]["seen"])
     target = tmp_path / "manifest.json"
     assert "demonstration" in cli("adapters", "export", "1", str(target), "--bundled", status=1)
