@@ -26,7 +26,7 @@ class LanguageBench:
 
     def __init__(self, drafter: Any, limit_usd: float, capture: SandboxRunner | None = None) -> None:
         from agents.drafters.llm import MemoryLedger
-        from pipeline.execution.draft import capture_validated
+        from pipeline.drafting.trials import capture_validated
 
         self._drafter, self._ledger, self._seen = drafter, MemoryLedger(limit_usd), 0
         self._capture = capture or capture_validated
