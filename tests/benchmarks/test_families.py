@@ -1,0 +1,73 @@
+"""The loop's families: every one stands for a stock model that can be made, and belongs to one adapter of few."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from benchmarks.families import adapter_names, as_line, entry_of, load_table
+from benchmarks.family_cases import Case, agreement, narrowed, window_of
+
+MOST_ADAPTERS = 13
+
+
+def test_every_family_belongs_to_exactly_one_of_few_adapters() -> None:
+    members = [family for families in adapter_names().values() for family in families]
+    assert sorted(members) == sorted(load_table())
+    assert len(adapter_names()) <= MOST_ADAPTERS
+
+
+@pytest.mark.parametrize(("family", "layers"), [("roberta", 2), ("mistral", 1), ("modernbert", 3), ("gemma3_text", 6)])
+def test_a_family_s_model_has_two_layers_or_one_period_of_its_own_width(family: str, layers: int) -> None:
+    entry = entry_of(family)
+    assert entry.config["num_hidden_layers"] == layers
+    assert entry.config["hidden_size"] >= 384
+    assert entry.config["vocab_size"] <= 3000
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_a_case_has_texts_of_every_length_and_padding_on_its_side(side: str) -> None:
+    text = SimpleNamespace(vocab_size=50, pad_token_id=1)
+    found = Case(8, 65, side).inputs(SimpleNamespace(get_text_config=lambda: text))
+    mask = found["attention_mask"]
+    assert mask.shape == (8, 65)
+    assert int(mask[0].sum()) == 65
+    assert len(set(mask.sum(1).tolist())) == 8
+    edge = mask[-1, -1 if side == "right" else 0]
+    assert int(edge) == 0
+    assert bool((found["input_ids"][mask == 0] == 1).all())
+
+
+def test_agreement_takes_the_worst_token_and_leaves_padding_out() -> None:
+    mask = torch.tensor([[1, 1, 0]])
+    expected = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]])
+    same, turned = expected.clone(), expected.clone()
+    same[0, 2] = -1
+    turned[0, 1] = torch.tensor([1.0, 0.0])
+    assert agreement(same, expected, mask) == pytest.approx((1.0, 1.0))
+    assert agreement(turned, expected, mask)[0] == pytest.approx(0.0)
+    assert agreement(turned * float("nan"), expected, mask) == (0.0, 0.0)
+
+
+def test_windows_are_found_and_cut() -> None:
+    def window(**fields: Any) -> int | None:
+        text = SimpleNamespace(**fields)
+        return window_of(SimpleNamespace(get_text_config=lambda: text))
+
+    assert window(local_attention=128) == 64
+    assert window(sliding_window=512, layer_types=["full_attention", "sliding_attention"]) == 512
+    assert window(sliding_window=512, layer_types=["full_attention"]) is None
+    assert narrowed({"sliding_window": 512, "local_attention": 128, "x": 1})["sliding_window"] == 64
+
+
+def test_a_line_says_what_a_family_has_and_where_it_stops() -> None:
+    refused = {"patches": {"P20": "rules"}, "state": "refused", "reason": "too far off", "fallbacks": {}}
+    row = {
+        "family": "bert", "profile": "profile-2026-08", "stock": {"outcome": "failed", "kinds": {"layout": 2}},
+        "candidates": [refused], "adapted": None, "draft": None, "diagnosis": None,
+    }  # fmt: skip
+    line = as_line(row)
+    assert all(word in line for word in ("bert", "layout", "P20(rules)", "refused", "too far off"))
