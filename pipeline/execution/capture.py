@@ -34,9 +34,11 @@ def probe_inputs(config: Any) -> dict[str, torch.Tensor]:
 
 
 def dtype_runs(declared: str) -> Iterator[torch.dtype]:
-    """The checkpoint's own dtype first, then fp32, in which weights are loaded and adapted, then fp16, which shows
-    what the first two hide."""
-    yield from dict.fromkeys((getattr(torch, declared), torch.float32, torch.float16))
+    """The checkpoint's own dtype first, then fp32, in which weights are loaded and adapted; last always fp16, which
+    shows what the others hide and what falls back."""
+    wide = dict.fromkeys((getattr(torch, declared), torch.float32))
+    yield from (dtype for dtype in wide if dtype is not torch.float16)
+    yield torch.float16
 
 
 def stock_reports(subject: Subject) -> list[dict[str, Any]]:
