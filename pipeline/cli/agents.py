@@ -33,6 +33,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(no_args_is_help=True, help="The drafting agents.")
     group.command("demo-endpoint")(demo_endpoint)
     group.command("doctor")(doctor)
+    group.command("prompts")(prompts)
     group.command("bench")(bench)
     trajectories.register(group)
     app.add_typer(group, name="agents")
@@ -63,6 +64,19 @@ def demo_endpoint(
         server.serve_forever(poll_interval=0.1)
     finally:
         server.server_close()
+
+
+def prompts(as_json: Json = False) -> None:
+    """The digest of the prompts and the size of a conversation's opening over the bench, in UTF-8 bytes."""
+    from pipeline.drafting.prompts import opening_sizes
+
+    found = opening_sizes()
+    if as_json:
+        typer.echo(json.dumps(found))
+    else:
+        typer.echo(f"Prompts {found['digest'][:12]}: {found['p95']} bytes at p95 over {found['openings']} openings, ")
+        typer.echo(f"median {found['median']}, largest {found['largest']}, limit {found['limit']}.")
+    raise typer.Exit(0 if found["met"] else 1)
 
 
 LEDGER = {
