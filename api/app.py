@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 
 from api.events import StreamSlots
+from api.kept import Kept
 from api.pages import router as pages
 from api.problems import PROBLEMS, Problem, add_problem_handlers
 from api.rest import PREFIX, adapters, bench, models, operations, profiles, requests, reviews, runs, sweeps
@@ -39,6 +40,7 @@ def create_app() -> FastAPI:
     app.include_router(rest)
     app.include_router(pages.router, include_in_schema=False)
     add_problem_handlers(app)
+    app.state.kept = Kept()
     app.state.streams = StreamSlots(get_settings().event_streams)
     app.add_middleware(Guard, allowed_hosts=get_settings().allowed_hosts)
     operations.install_metrics(app)

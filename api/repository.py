@@ -38,6 +38,13 @@ class BlockingOp(NamedTuple):
     downloads: int
 
 
+class Value(NamedTuple):
+    """What a candidate is worth: models that would then pass, and their downloads."""
+
+    models: int
+    downloads: int
+
+
 class Progress(NamedTuple):
     """How far a sweep is, in runs known so far."""
 
@@ -166,16 +173,26 @@ def _count_waiting(session: Session, profile: str) -> int:
     return session.scalar(query) or 0
 
 
-def profiles_with_verdicts(session: Session) -> list[str]:
-    """The device profiles on which any checkpoint has a status, by name."""
-    return list(session.scalars(select(CheckpointStatus.profile).distinct().order_by(CheckpointStatus.profile)))
-
-
 def review_load(session: Session) -> Queue:
     """How many candidates wait, and since when the oldest does."""
     query = select(func.count(CandidateRow.id), func.min(CandidateRow.updated_at))
     count, oldest = session.execute(query.where(CandidateRow.state == CandidateState.WAITING)).one()
     return Queue(count, oldest)
+
+
+def values_of_candidates(session: Session, candidate_ids: Sequence[int]) -> dict[int, Value]:
+    """Candidate to the models of its family that do not pass on its profile: those that would then pass."""
+    failing = (CheckpointStatus.profile == CandidateRow.profile) & (CheckpointStatus.outcome != Outcome.PASSED)
+    query = (
+        select(CandidateRow.id, func.count(), func.sum(Model.downloads))
+        .join(Checkpoint, Checkpoint.family == CandidateRow.family)
+        .join(CheckpointStatus, (CheckpointStatus.checkpoint_id == Checkpoint.id) & failing)
+        .join(Model, Model.id == Checkpoint.model_id)
+        .where(CandidateRow.id.in_(candidate_ids))
+        .group_by(CandidateRow.id)
+    )
+    found = session.execute(query) if candidate_ids else ()
+    return {number: Value(models, int(downloads)) for number, models, downloads in found}
 
 
 def blocking_ops(session: Session, profile: str, limit: int) -> list[BlockingOp]:

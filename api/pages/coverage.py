@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from api import repository
 from api.pages.charts import coverage_bar
 from api.pages.rendering import render
 from api.security.identity import Reader
+from api.standing import FamilyCell, families_by_profile
 from pipeline.database.unit_of_work import reading
 from pipeline.settings import get_settings
 from pipeline.sweeps.coverage import coverage
@@ -37,9 +37,8 @@ def show_coverage(request: Request, _caller: Reader, by: GroupBy = "family") -> 
     profile = get_settings().profile
     with reading() as session:
         figures = coverage(session, profile, by)
-        known = {profile: figures} if by == "family" else {}
-        profiles = repository.profiles_with_verdicts(session)
-        heat = heat_map({p: known.get(p) or coverage(session, p, "family") for p in profiles})
+        cells = families_by_profile(session)
+    profiles = sorted({cell.profile for cell in cells})
     groups = [{**group, "bar": coverage_bar(group)} for group in figures["groups"]]
     return render(
         request,
@@ -50,20 +49,20 @@ def show_coverage(request: Request, _caller: Reader, by: GroupBy = "family") -> 
         groups=groups[:SHOWN_GROUPS],
         left_off=max(len(groups) - SHOWN_GROUPS, 0),
         profiles=profiles,
-        heat=heat,
+        heat=heat_map(cells, profiles),
     )
 
 
-def heat_map(by_profile: Mapping[str, dict[str, Any]]) -> list[tuple[str, list[Cell]]]:
-    """A row per family, most downloaded first on the first profile that has it, with a cell per profile."""
-    columns = [{g["name"]: g for g in figures["groups"]} for figures in by_profile.values()]
-    families = list(dict.fromkeys(name for column in columns for name in column))
-    shown = [name for name in families if name != "not inspected"][:SHOWN_GROUPS]
-    return [(family, [_cell(column.get(family)) for column in columns]) for family in shown]
+def heat_map(
+    cells: Sequence[FamilyCell], profiles: Sequence[str], limit: int = SHOWN_GROUPS
+) -> list[tuple[str, list[Cell]]]:
+    """A row per family, most downloaded first, with a cell per profile."""
+    known = {(cell.family, cell.profile): cell for cell in cells}
+    families = list(dict.fromkeys(cell.family for cell in cells))[:limit]
+    return [(family, [_cell(known.get((family, profile))) for profile in profiles]) for family in families]
 
 
-def _cell(group: dict[str, Any] | None) -> Cell:
-    if group is None:
+def _cell(found: FamilyCell | None) -> Cell:
+    if found is None:
         return Cell(0, 0, None)
-    passing = group["passing_real"] + group["passing_synthetic"]
-    return Cell(passing, group["total"], round(HEAT_STEPS * passing / group["total"]))
+    return Cell(found.passing, found.total, round(HEAT_STEPS * found.passing / found.total))

@@ -198,6 +198,14 @@ def percent(part: float, whole: float) -> str:
     return f"{100 * part / whole:.0f}\u202f%" if whole else "–"
 
 
+def spent(found: Any) -> str:
+    """What was charged, with how much of it is not known (`api.standing.Spent`)."""
+    if not found.calls:
+        return "no call"
+    unknown = f", {found.unknown} of unknown cost at what was reserved" if found.unknown else ""
+    return f"US${found.usd:.2f} in {number(found.calls)} call{'s' if found.calls != 1 else ''}{unknown}"
+
+
 def moment(value: datetime | str | None) -> str:
     """A time to the minute, in UTC, with its zone."""
     if value is None:
@@ -231,6 +239,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "short": short_number,
     "cosine": cosine,
     "percent": percent,
+    "spent": spent,
     "moment": moment,
     "age": age,
     "pretty": pretty,
@@ -255,5 +264,6 @@ NAVIGATION = {
     "/adapters": "Adapters",
     "/sweeps": "Sweeps",
     "/profiles": "Profiles",
+    "/scores": "Scores",
 }
 GLOBALS: dict[str, Any] = {"outcomes": OUTCOMES, "changes": CHANGES, "navigation": NAVIGATION.items()}

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from api.pages import adapters, coverage, login, models, operations, overview, profiles, requests, reviews, sweeps
+from api.pages import (
+    adapters,
+    coverage,
+    login,
+    models,
+    operations,
+    overview,
+    profiles,
+    requests,
+    reviews,
+    scores,
+    sweeps,
+)
 from api.pages.rendering import static_files
 from pipeline.errors import NotFound
 
 KEEP = "public, max-age=31536000, immutable"
 router = APIRouter()
-for page in (overview, models, coverage, operations, requests, reviews, adapters, sweeps, profiles, login):
+for page in (overview, models, coverage, operations, requests, reviews, adapters, sweeps, profiles, scores, login):
     router.include_router(page.router)
 
 
