@@ -10,10 +10,11 @@ from sqlalchemy import ColumnElement, Select, Subquery, and_, case, func, or_, s
 from sqlalchemy.orm import Session
 
 from api.cursors import Cursor
-from pipeline.database.models import Artefact, Principal
+from pipeline.database.models import Artefact, LoginSession, OutboxEvent, Principal, SessionKind
 from pipeline.errors import NotFound
 from pipeline.review.models import CandidateCheckpoint, CandidateRow, CandidateState, ReviewRow
 from pipeline.sweeps.models import CatalogueEntry, Checkpoint, CheckpointStatus, Model, Sweep, SweepRun
+from pipeline.work.environment import environment_digest
 from pipeline.work.models import FailureRow, Outcome, Run, RunState, StageName
 
 NOT_RUN, WAITING = "not_run", "waiting"
@@ -28,6 +29,18 @@ class ModelRow(NamedTuple):
     status: CheckpointStatus | None
     waiting: int | None
     entry: CatalogueEntry | None
+
+
+class Narrow(NamedTuple):
+    """What a list of models is narrowed to; an empty field narrows nothing."""
+
+    search: str = ""
+    family: str = ""
+    op: str = ""
+    kind: str = ""
+    adapter: int = 0
+    weights: str = ""
+    stale: bool = False
 
 
 class BlockingOp(NamedTuple):
@@ -65,11 +78,17 @@ def newest_checkpoints() -> Subquery:
     return query.subquery("newest")
 
 
-def _models_with_status(profile: str) -> Select[Model, CheckpointStatus | None]:
+def _models_with_status(profile: str, *, judged: bool = False) -> Select[Any]:
+    """Models with the status of their newest checkpoint; with `judged`, only those that have one.
+
+    The conditions of a narrowed list need a status. Told so, SQLite begins at the checkpoints; an outer join whose
+    result is narrowed afterwards it would answer by looking at every pair of a model and a status.
+    """
     newest = newest_checkpoints()
     on_profile = (CheckpointStatus.checkpoint_id == newest.c.id) & (CheckpointStatus.profile == profile)
-    models = select(Model, CheckpointStatus).select_from(Model).outerjoin(newest, newest.c.model_id == Model.id)
-    return models.outerjoin(CheckpointStatus, on_profile)
+    models = select(Model, CheckpointStatus).select_from(Model)
+    models = models.join(newest, newest.c.model_id == Model.id, isouter=not judged)
+    return models.join(CheckpointStatus, on_profile, isouter=not judged)
 
 
 def _waiting_checkpoints(profile: str) -> Select[int]:
@@ -106,17 +125,40 @@ _ORDER: dict[str, tuple[Any, ...]] = {"downloads": (Model.downloads.desc(), Mode
 
 
 def list_models(
-    session: Session, profile: str, *, search: str, outcome: str | None, sort: str, after: Cursor | None, limit: int
+    session: Session, profile: str, *, narrow: Narrow, outcome: str | None, sort: str, after: Cursor | None, limit: int
 ) -> list[ModelRow]:
     """At most `limit` models after the cursor, in the order of `sort` (`downloads` or `name`)."""
-    query = _models_with_status(profile).order_by(*_ORDER[sort]).limit(limit)
-    if search:
-        query = query.where(Model.name.icontains(search, autoescape=True))
+    models = _models_with_status(profile, judged=outcome in _JUDGED or _needs_status(narrow))
+    query = models.order_by(*_ORDER[sort]).limit(limit).where(*_narrowed(narrow, profile))
     if outcome:
         query = query.where(*_having(outcome, profile))
     if after:
         query = query.where(_after(after))
     return _complete(session, profile, session.execute(query).all())
+
+
+_JUDGED = frozenset({Outcome.PASSED.value, Outcome.UNKNOWN.value, Outcome.INFRA.value, WAITING})
+"""Outcomes that only a model with a status can have."""
+
+
+def _needs_status(narrow: Narrow) -> bool:
+    return bool(narrow.op or narrow.kind or narrow.adapter or narrow.weights or narrow.stale)
+
+
+def _narrowed(narrow: Narrow, profile: str) -> list[ColumnElement[bool]]:
+    """The conditions of the fields that are set."""
+    families = select(Checkpoint.model_id).where(Checkpoint.family == narrow.family)
+    failing = select(FailureRow.run_id).where(FailureRow.op == narrow.op)
+    conditions = {
+        "search": Model.name.icontains(narrow.search, autoescape=True),
+        "family": Model.id.in_(families),
+        "op": (CheckpointStatus.outcome != Outcome.PASSED) & CheckpointStatus.run_id.in_(failing),
+        "kind": CheckpointStatus.kind == narrow.kind,
+        "adapter": CheckpointStatus.adapter_id == narrow.adapter,
+        "weights": (CheckpointStatus.outcome == Outcome.PASSED) & (CheckpointStatus.weights == narrow.weights),
+        "stale": CheckpointStatus.environment != environment_digest(profile),
+    }
+    return [conditions[name] for name, value in narrow._asdict().items() if value]
 
 
 def row_of_model(session: Session, profile: str, model: Model, checkpoint_id: int | None = None) -> ModelRow:
@@ -154,21 +196,27 @@ def newest_entries(session: Session, model_ids: Sequence[int]) -> dict[int, Cata
     return {entry.model_id: entry for entry in session.scalars(query)} if model_ids else {}
 
 
-def count_outcomes(session: Session, profile: str) -> dict[str, int]:
+def count_outcomes(session: Session, profile: str, narrow: Narrow) -> dict[str, int]:
     """How many models the list shows for each outcome; those that wait are among the failed ones."""
     without = case((_dropped(), Outcome.FAILED.value), else_=NOT_RUN)
     outcome = func.coalesce(CheckpointStatus.outcome, without)
-    counted = _models_with_status(profile).with_only_columns(outcome, func.count(Model.id)).group_by(outcome)
-    found = dict(session.execute(counted).all()) | {WAITING: _count_waiting(session, profile)}
+    models = _models_with_status(profile, judged=_needs_status(narrow))
+    counted = models.with_only_columns(outcome, func.count(Model.id)).group_by(outcome)
+    narrowed = _narrowed(narrow, profile)
+    found = dict(session.execute(counted.where(*narrowed)).all()) | {
+        WAITING: _count_waiting(session, profile, narrowed)
+    }
     return {name: found.get(name, 0) for name in OUTCOMES}
 
 
-def _count_waiting(session: Session, profile: str) -> int:
+def _count_waiting(session: Session, profile: str, narrowed: Sequence[ColumnElement[bool]]) -> int:
     """Models with a candidate that waits. Begins at the candidates: they are few."""
     waiting = _waiting_checkpoints(profile).distinct().subquery()
     newest = select(func.max(Checkpoint.id)).group_by(Checkpoint.model_id)
     on_profile = (CheckpointStatus.checkpoint_id == waiting.c.checkpoint_id) & (CheckpointStatus.profile == profile)
     query = select(func.count()).select_from(waiting).join(CheckpointStatus, on_profile)
+    query = query.join(Checkpoint, Checkpoint.id == CheckpointStatus.checkpoint_id)
+    query = query.join(Model, Model.id == Checkpoint.model_id).where(*narrowed)
     query = query.where(CheckpointStatus.outcome == Outcome.FAILED, CheckpointStatus.checkpoint_id.in_(newest))
     return session.scalar(query) or 0
 
@@ -295,3 +343,32 @@ def statuses_with_adapter(session: Session, adapter_id: int, limit: int = 200) -
     """The checkpoints whose status rests on an adapter and passes."""
     query = select(CheckpointStatus).where(CheckpointStatus.adapter_id == adapter_id)
     return list(session.scalars(query.where(CheckpointStatus.outcome == Outcome.PASSED).limit(limit)))
+
+
+def events_about(session: Session, kinds: Sequence[str], before: int | None, limit: int) -> list[OutboxEvent]:
+    """What happened to subjects of these kinds, newest first, each event once: in the stream of its own subject."""
+    own = OutboxEvent.stream == OutboxEvent.subject_kind + ":" + OutboxEvent.subject_id
+    query = select(OutboxEvent).where(OutboxEvent.subject_kind.in_(kinds), own)
+    query = query.where(OutboxEvent.id < before) if before else query
+    return list(session.scalars(query.order_by(OutboxEvent.id.desc()).limit(limit)))
+
+
+def newest_decisions(session: Session, limit: int) -> list[tuple[ReviewRow, str]]:
+    """The newest decisions of reviewers, and who took them."""
+    query = select(ReviewRow, Principal.name).join(Principal, Principal.id == ReviewRow.principal_id)
+    return [(review, name) for review, name in session.execute(query.order_by(ReviewRow.id.desc()).limit(limit))]
+
+
+def sessions_of(session: Session, principal_id: int, now: datetime) -> list[LoginSession]:
+    """The live sessions and tokens of a principal, newest first."""
+    query = select(LoginSession).where(LoginSession.principal_id == principal_id, LoginSession.revoked_at.is_(None))
+    query = query.where(LoginSession.expires_at > now, LoginSession.kind != SessionKind.LOGIN)
+    return list(session.scalars(query.order_by(LoginSession.id.desc())))
+
+
+def own_session(session: Session, principal_id: int, number: int) -> LoginSession:
+    """A session of this principal. Raises `NotFound` for anybody else's, as for one that does not exist."""
+    row = session.get(LoginSession, number)
+    if row is None or row.principal_id != principal_id:
+        raise NotFound(f"You have no session {number}.")
+    return row

@@ -168,6 +168,7 @@ def _runs(m: dict[str, Any]) -> Iterator[dict[str, Any]]:
             "outcome": None if queued else _outcome(m, stage), "created_at": m["at"],
             "adapter_id": m["adapter"] if stage == "execute" else None,
             "fingerprint": _digest(m["family"]) if stage == "capture" else None, "downloads": m["downloads"],
+            "weights": m["weights"] if stage == "execute" else None,
             "seconds": None if queued else 0.3 + (m["number"] % 70) / 10, "measurements": _measured(m, stage),
             "reason": f"{len(m['causes'])} causes" if m["outcome"] == "failed" and stage == "capture" else "",
             "finished_at": None if queued else m["at"] + timedelta(minutes=RUN_OF_STAGE[stage]),

@@ -263,7 +263,16 @@ NAVIGATION = {
     "/requests": "Requests",
     "/adapters": "Adapters",
     "/sweeps": "Sweeps",
-    "/profiles": "Profiles",
-    "/scores": "Scores",
 }
-GLOBALS: dict[str, Any] = {"outcomes": OUTCOMES, "changes": CHANGES, "navigation": NAVIGATION.items()}
+MORE_NAVIGATION = {
+    "/profiles": "Device profiles",
+    "/scores": "Scores and costs",
+    "/audit": "Audit",
+    "/settings": "Settings and tokens",
+}
+GLOBALS: dict[str, Any] = {
+    "outcomes": OUTCOMES,
+    "changes": CHANGES,
+    "navigation": NAVIGATION.items(),
+    "more_navigation": list(MORE_NAVIGATION.items()),
+}

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import csv
+import io
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import Response
+from fastapi.responses import Response, StreamingResponse
 from pydantic import Field
 from sqlalchemy.orm import Session
 
+from agents.types import FailureKind
 from api import repository
 from api.cursors import decode
 from api.pages import labels
 from api.pages.rendering import render
 from api.pages.verdicts import verdict_of
-from api.presentation import current_failures, failure_item, snippet
+from api.presentation import current_failures, failure_item, model_item, snippet
 from api.repository import ModelRow
 from api.rest.models import next_cursor
 from api.rest.schemas import OutcomeFilter, Strict
@@ -30,15 +34,47 @@ from pipeline.work.repository import runs_of_checkpoint
 
 router = APIRouter()
 PAGE_ROWS = 100
+EXPORT_ROWS = 500
+Column = Literal["why", "adapter", "family", "weights", "verified", "rank", "downloads"]
+COLUMNS: dict[Column, str] = {
+    "why": "Why",
+    "adapter": "Adapter",
+    "family": "Family",
+    "weights": "Weights",
+    "verified": "Verdict of",
+    "rank": "Rank",
+    "downloads": "Downloads",
+}
+DEFAULT_COLUMNS: list[Column] = ["why", "adapter", "downloads"]
+NARROWED = ("family", "op", "adapter")
+"""Filters that other pages link to: shown as what they are, with a way out of them."""
+EXPORTED = (
+    "model", "rank", "downloads", "outcome", "kind", "reason", "supported", "weights", "tier", "depth", "stale",
+    "adapter", "waiting_candidate", "revision", "updated_at",
+)  # fmt: skip
 
 
 class ListQuery(Strict):
-    """Filters of the page; they live in the address."""
+    """Filters, order and columns of the list; they live in the address."""
 
     q: Annotated[str, Field(max_length=200)] = ""
     outcome: OutcomeFilter | Annotated[str, Field(max_length=0)] = ""
+    family: Annotated[str, Field(max_length=64)] = ""
+    op: Annotated[str, Field(max_length=120)] = ""
+    kind: FailureKind | Annotated[str, Field(max_length=0)] = ""
+    adapter: Annotated[int, Field(ge=1, le=2**31 - 1)] | Annotated[str, Field(max_length=0)] = ""
+    weights: Literal["real", "synthetic", ""] = ""
+    stale: Literal["yes", ""] = ""
     sort: Literal["downloads", "name"] = "downloads"
+    columns: Annotated[list[Column], Field(default_factory=list)]
     after: Annotated[str, Field(max_length=600)] = ""
+
+    @property
+    def narrow(self) -> repository.Narrow:
+        """The filters besides the outcome."""
+        return repository.Narrow(
+            self.q.strip(), self.family, self.op, self.kind, int(self.adapter or 0), self.weights, bool(self.stale)
+        )
 
 
 @router.get("/models")
@@ -46,20 +82,54 @@ def show_models(request: Request, _caller: Reader, query: Annotated[ListQuery, Q
     """The list, in pages of `PAGE_ROWS`."""
     profile = get_settings().profile
     after = decode(query.after, query.sort) if query.after else None
-    how: dict[str, Any] = {"search": query.q.strip(), "outcome": query.outcome or None, "sort": query.sort}
+    how: dict[str, Any] = {"narrow": query.narrow, "outcome": query.outcome or None, "sort": query.sort}
     with reading() as session:
         rows = repository.list_models(session, profile, after=after, limit=PAGE_ROWS + 1, **how)
         shown = [_line(session, row) for row in rows[:PAGE_ROWS]]
-        counts = repository.count_outcomes(session, profile)
-    following = next_cursor(rows, PAGE_ROWS, query.sort)
+        counts = repository.count_outcomes(session, profile, query.narrow)
     context: dict[str, Any] = {
         "rows": shown,
         "counts": _chips(counts),
         "query": query,
         "address": Address(query),
-        "following": following,
+        "following": next_cursor(rows, PAGE_ROWS, query.sort),
+        "columns": query.columns or DEFAULT_COLUMNS,
+        "all_columns": COLUMNS,
+        "kinds": labels.KINDS,
+        "narrowed": [(name, str(getattr(query, name))) for name in NARROWED if getattr(query, name)],
     }
     return render(request, "models.html", **context)
+
+
+@router.get("/models.csv")
+def export_models(_caller: Reader, query: Annotated[ListQuery, Query()]) -> Response:
+    """Every model that the filters leave, as CSV."""
+    how: dict[str, Any] = {"narrow": query.narrow, "outcome": query.outcome or None, "sort": query.sort}
+    headers = {"Content-Disposition": 'attachment; filename="models.csv"'}
+    return StreamingResponse(_csv(get_settings().profile, how), media_type="text/csv; charset=utf-8", headers=headers)
+
+
+def _csv(profile: str, how: dict[str, Any]) -> Iterator[str]:
+    """Lines, read in pages: no transaction is open while a slow client reads."""
+    yield _csv_line(EXPORTED)
+    after = None
+    while True:
+        with reading() as session:
+            rows = repository.list_models(session, profile, after=after, limit=EXPORT_ROWS + 1, **how)
+            items = [model_item(session, row) for row in rows[:EXPORT_ROWS]]
+        yield "".join(_csv_line([item[name] for name in EXPORTED]) for item in items)
+        cursor = next_cursor(rows, EXPORT_ROWS, how["sort"])
+        if cursor is None:
+            return
+        after = decode(cursor, how["sort"])
+
+
+def _csv_line(values: Sequence[Any]) -> str:
+    """One line. A text that a spreadsheet would take for a formula is marked as text."""
+    line = io.StringIO()
+    texts = ("" if value is None else str(value) for value in values)
+    csv.writer(line).writerow([f"'{text}" if text[:1] in "=+-@\t\r" and text else text for text in texts])
+    return line.getvalue()
 
 
 class Address:
@@ -68,10 +138,10 @@ class Address:
     def __init__(self, query: ListQuery) -> None:
         self._kept = {k: v for k, v in query.model_dump().items() if v and k != "after"}
 
-    def __call__(self, **changed: str) -> str:
+    def __call__(self, path: str = "/models", **changed: str) -> str:
         """The address with these fields in place of the present ones."""
         fields = {k: v for k, v in {**self._kept, **changed}.items() if v}
-        return "/models" + (f"?{urlencode(fields)}" if fields else "")
+        return path + (f"?{urlencode(fields, doseq=True)}" if fields else "")
 
 
 def _chips(counts: dict[str, int]) -> dict[str, int]:
@@ -89,7 +159,10 @@ def _line(session: Session, row: ModelRow) -> dict[str, Any]:
         "adapter": adapter_label(session, status.adapter_id) if status else None,
         "adapter_id": status.adapter_id if status else None,
         "waiting": row.waiting,
-        "tier": status.tier if status else None,
+        "family": status.checkpoint.family if status else None,
+        "weights": status.weights if status and status.outcome == "passed" else None,
+        "verified": status.updated_at if status else None,
+        "rank": row.model.rank,
     }
 
 

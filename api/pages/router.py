@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from api.pages import (
     adapters,
+    audit,
     coverage,
     login,
     models,
@@ -15,6 +16,7 @@ from api.pages import (
     requests,
     reviews,
     scores,
+    settings,
     sweeps,
 )
 from api.pages.rendering import static_files
@@ -22,7 +24,21 @@ from pipeline.errors import NotFound
 
 KEEP = "public, max-age=31536000, immutable"
 router = APIRouter()
-for page in (overview, models, coverage, operations, requests, reviews, adapters, sweeps, profiles, scores, login):
+for page in (
+    overview,
+    models,
+    coverage,
+    operations,
+    requests,
+    reviews,
+    adapters,
+    sweeps,
+    profiles,
+    scores,
+    audit,
+    settings,
+    login,
+):
     router.include_router(page.router)
 
 

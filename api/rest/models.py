@@ -24,7 +24,8 @@ def list_models(_caller: Reader, query: Annotated[ModelsQuery, Query()]) -> dict
     """Models, most downloaded first (or by name), in pages."""
     profile = query.profile or get_settings().profile
     after = decode(query.cursor, query.sort) if query.cursor else None
-    how: dict[str, Any] = {"search": query.search, "outcome": query.outcome, "sort": query.sort}
+    narrow = repository.Narrow(search=query.search)
+    how: dict[str, Any] = {"narrow": narrow, "outcome": query.outcome, "sort": query.sort}
     with reading() as session:
         rows = repository.list_models(session, profile, after=after, limit=query.limit + 1, **how)
         shown = rows[: query.limit]
