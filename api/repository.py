@@ -12,10 +12,10 @@ from sqlalchemy.orm import Session
 from api.cursors import Cursor
 from pipeline.database.models import Artefact, LoginSession, OutboxEvent, Principal, SessionKind
 from pipeline.errors import NotFound
-from pipeline.review.models import CandidateCheckpoint, CandidateRow, CandidateState, ReviewRow
+from pipeline.review.models import CandidateCheckpoint, CandidateRow, CandidateState, EvidenceRow, ReviewRow
 from pipeline.sweeps.models import CatalogueEntry, Checkpoint, CheckpointStatus, Model, Sweep, SweepRun
 from pipeline.work.environment import environment_digest
-from pipeline.work.models import FailureRow, Outcome, Run, RunState, StageName
+from pipeline.work.models import DiagnosisRow, FailureRow, Outcome, Run, RunState, StageName
 
 NOT_RUN, WAITING = "not_run", "waiting"
 OUTCOMES = (*(outcome.value for outcome in Outcome), NOT_RUN, WAITING)
@@ -371,4 +371,18 @@ def own_session(session: Session, principal_id: int, number: int) -> LoginSessio
     row = session.get(LoginSession, number)
     if row is None or row.principal_id != principal_id:
         raise NotFound(f"You have no session {number}.")
+    return row
+
+
+def evidence_of_checkpoint(session: Session, checkpoint_id: int, limit: int = 50) -> list[EvidenceRow]:
+    """What the gate measured for candidates on a checkpoint, newest first."""
+    query = select(EvidenceRow).where(EvidenceRow.checkpoint_id == checkpoint_id)
+    return list(session.scalars(query.order_by(EvidenceRow.id.desc()).limit(limit)))
+
+
+def get_diagnosis(session: Session, number: int) -> DiagnosisRow:
+    """The diagnosis with this number. Raises `NotFound`."""
+    row = session.get(DiagnosisRow, number)
+    if row is None:
+        raise NotFound(f"There is no diagnosis {number}.")
     return row

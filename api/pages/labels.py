@@ -193,6 +193,11 @@ def cosine(value: Any) -> str:
     return f"{value:.5f}" if isinstance(value, float) else str(value)
 
 
+def small(value: Any) -> str:
+    """A small error in two digits; "not finite" for None."""
+    return "not finite" if value is None else f"{value:.1e}" if isinstance(value, float) else str(value)
+
+
 def percent(part: float, whole: float) -> str:
     """A share in whole percent; "–" of nothing."""
     return f"{100 * part / whole:.0f}\u202f%" if whole else "–"
@@ -238,6 +243,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "number": number,
     "short": short_number,
     "cosine": cosine,
+    "small": small,
     "percent": percent,
     "spent": spent,
     "moment": moment,

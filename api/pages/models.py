@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response, StreamingResponse
 from pydantic import Field
 from sqlalchemy.orm import Session
@@ -17,6 +17,7 @@ from agents.types import FailureKind
 from api import repository
 from api.cursors import decode
 from api.pages import labels
+from api.pages.findings import curve_of, findings, newest_diagnosis, op_map, script_in
 from api.pages.rendering import render
 from api.pages.verdicts import verdict_of
 from api.presentation import current_failures, failure_item, model_item, snippet
@@ -25,11 +26,16 @@ from api.rest.models import next_cursor
 from api.rest.schemas import OutcomeFilter, Strict
 from api.security.identity import Reader
 from pipeline.database.unit_of_work import reading
+from pipeline.errors import NotFound
+from pipeline.review.evidence import document_digest
+from pipeline.review.models import EvidenceRow
 from pipeline.review.repository import candidates_of_checkpoint
 from pipeline.settings import get_settings
 from pipeline.sweeps.repository import get_model, statuses_of_model
 from pipeline.sweeps.service import adapter_label
-from pipeline.work.models import Run, StageName
+from pipeline.work.environment import environment_digest
+from pipeline.work.flow import STATUS_STAGES
+from pipeline.work.models import Run, RunState, StageName
 from pipeline.work.repository import runs_of_checkpoint
 
 router = APIRouter()
@@ -174,6 +180,17 @@ def _reason(row: ModelRow) -> str:
     return row.status.reason or labels.kind_word(row.status.kind)
 
 
+@router.get("/diagnoses/{number}/reproducer.py")
+def get_reproducer(_caller: Reader, number: Annotated[int, Path(ge=1, le=2**31 - 1)]) -> Response:
+    """The script that shows one failure on its own. Raises `NotFound` if none was kept."""
+    with reading() as session:
+        script = script_in(repository.get_diagnosis(session, number))
+    if script is None:
+        raise NotFound(f"Diagnosis {number} has no script that failed the same way on its own.")
+    headers = {"Content-Disposition": f'attachment; filename="reproducer-{number}.py"'}
+    return Response(script, media_type="text/x-python; charset=utf-8", headers=headers)
+
+
 @router.get("/models/{name:path}")
 def show_model(request: Request, _caller: Reader, name: str) -> Response:
     """One model's story."""
@@ -191,14 +208,23 @@ def _story(session: Session, row: ModelRow, profile: str) -> dict[str, Any]:
     runs = runs_of_checkpoint(session, status.checkpoint_id, profile) if status else []
     passed = status is not None and status.outcome == "passed"
     failures = current_failures(row, runs)
+    stock = [] if failures else stock_failures(runs)
+    diagnosis = newest_diagnosis(runs)
     return {
         "mark": labels.status_mark(status, row.waiting, row.entry),
         "verdict": verdict_of(row, runs, adapter_label(session, status.adapter_id) if status else None),
         "snippet": snippet(row.model.name, status.adapter) if passed and status else None,
         "stages": newest_stages(runs),
         "runs": runs,
-        "failures": failures,
-        "stock_failures": [] if failures else stock_failures(runs),
+        "failures": findings(failures, diagnosis),
+        "stock_failures": findings(stock, diagnosis),
+        "map": op_map(failures or stock),
+        "curve": curve_of(diagnosis),
+        "evidence": [_evidence(e) for e in repository.evidence_of_checkpoint(session, status.checkpoint_id)]
+        if status
+        else [],
+        "history": verdicts_by_environment(runs),
+        "today": environment_digest(profile),
         "measured": next((run for run in runs if run.measurements.get("worst_token_cosine") is not None), None),
         "candidates": candidates_of_checkpoint(session, status.checkpoint_id) if status else [],
         "twins": repository.same_fingerprint(session, status) if status else [],
@@ -218,3 +244,18 @@ def stock_failures(runs: list[Run]) -> list[dict[str, Any]]:
     stock = [run for run in runs if run.failures and run.adapter_id is None and run.candidate_id is None]
     found = max(stock, key=lambda run: (run.stage == StageName.DIAGNOSE, run.id), default=None)
     return [failure_item(failure) for failure in found.failures] if found else []
+
+
+def verdicts_by_environment(runs: list[Run]) -> list[Run]:
+    """The newest run that decided in each environment, newest first."""
+    decided = [run for run in runs if run.stage in STATUS_STAGES and run.state == RunState.DONE]
+    newest: dict[str, Run] = {}
+    for run in decided:
+        newest.setdefault(run.environment, run)
+    return list(newest.values())
+
+
+def _evidence(row: EvidenceRow) -> dict[str, Any]:
+    named = ("id", "candidate_id", "run_id", "tier", "outcome", "weights", "complete", "digest", "created_at")
+    figures = {k: row.measurements.get(k) for k in ("worst_token_cosine", "pooled_cosine", "cases")}
+    return {**{name: getattr(row, name) for name in named}, **figures, "document": document_digest(row.artefacts)}

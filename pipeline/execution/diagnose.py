@@ -11,7 +11,7 @@ from pipeline.execution.weights import prepare
 
 
 def diagnose(subject: Subject, *, reproducers: bool = False) -> dict[str, Any]:
-    """OUT of the stage: `diagnoses`, `predicted`, `fingerprint`, `curves`.
+    """OUT of the stage: `diagnoses`, `predicted`, `fingerprint`, `curves` (stored as the run's evidence).
 
     With `reproducers`, each diagnosis's evidence holds a script that failed the same way in a fresh process, or why
     there is none.
@@ -37,6 +37,7 @@ def diagnose(subject: Subject, *, reproducers: bool = False) -> dict[str, Any]:
         "predicted": answer["predicted"],
         "fingerprint": answer["fingerprint"],
         "curves": answer["curves"],
+        "evidence": {"curves": answer["curves"]},
         "weights": subject.weights_word,
         "depth": prepared.depth,
     }
