@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from api.cursors import Cursor
 from pipeline.database.models import Artefact, LoginSession, OutboxEvent, Principal, SessionKind
 from pipeline.errors import NotFound
+from pipeline.releases.models import Adapter
 from pipeline.review.models import CandidateCheckpoint, CandidateRow, CandidateState, EvidenceRow, ReviewRow
 from pipeline.sweeps.models import CatalogueEntry, Checkpoint, CheckpointStatus, Model, Sweep, SweepRun
 from pipeline.work.environment import environment_digest
@@ -386,3 +387,8 @@ def get_diagnosis(session: Session, number: int) -> DiagnosisRow:
     if row is None:
         raise NotFound(f"There is no diagnosis {number}.")
     return row
+
+
+def adapter_of_candidate(session: Session, candidate_id: int) -> int | None:
+    """The number of the adapter that a candidate was released as."""
+    return session.scalar(select(Adapter.id).where(Adapter.candidate_id == candidate_id).limit(1))

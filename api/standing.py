@@ -311,3 +311,12 @@ def newest_trajectories(session: Session, limit: int) -> list[tuple[Trajectory, 
     steps = select(func.count()).where(TrajectoryStep.trajectory_id == Trajectory.id).scalar_subquery()
     query = select(Trajectory, steps).order_by(Trajectory.created_at.desc(), Trajectory.id).limit(limit)
     return [(trajectory, count) for trajectory, count in session.execute(query)]
+
+
+def spent_on_candidate(session: Session, candidate: CandidateRow) -> Spent:
+    """What the run that drafted a candidate was charged."""
+    unknown = func.count().filter(BudgetEntry.settled_usd.is_(None))
+    total = func.coalesce(func.sum(func.coalesce(BudgetEntry.settled_usd, BudgetEntry.reserved_usd)), 0.0)
+    query = select(total, func.count(), unknown).where(BudgetEntry.run_id == candidate.draft_run_id)
+    usd, calls, open_ones = session.execute(query).one()
+    return Spent(float(usd), calls, open_ones)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Path, Query, Request
@@ -10,7 +12,7 @@ from fastapi.responses import RedirectResponse, Response
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from api import repository
+from api import repository, standing
 from api.pages.evidence import evidence_view
 from api.pages.rendering import render
 from api.pages.sources import document_lines, pattern_source, stock_excerpt
@@ -21,11 +23,13 @@ from pipeline.database.unit_of_work import database_now, reading, unit_of_work
 from pipeline.errors import NotFound
 from pipeline.review import service
 from pipeline.review.models import CandidateRow, CandidateState
-from pipeline.review.presentation import details_of
+from pipeline.review.presentation import details_of, summary_of
 from pipeline.review.repository import get_candidate, list_candidates
 
 router = APIRouter()
 Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
+SHOWN = 500
+"""Rows of the queue: a page never holds more."""
 
 
 class DecisionForm(Strict):
@@ -39,22 +43,37 @@ class DecisionForm(Strict):
 
 @router.get("/review")
 def show_queue(request: Request, _caller: Reader, query: Annotated[ReviewsQuery, Query()]) -> Response:
-    """What waits, most downloads that would then pass first; or every candidate there was."""
+    """What waits, most downloads that would then pass first, then the oldest; or every candidate there was."""
     state = CandidateState.WAITING if query.state == "waiting" else None
     with reading() as session:
         now = database_now(session)
-        rows = [_line(session, candidate, now) for candidate in list_candidates(session, state)]
-    rows.sort(key=lambda row: (-row["downloads"], row["id"]))
+        candidates = list_candidates(session, state)[-SHOWN:]
+        values = repository.values_of_candidates(session, [candidate.id for candidate in candidates])
+        rows = [_row(session, c, now, values.get(c.id, repository.Value(0, 0))) for c in candidates]
+    rows.sort(key=lambda row: (-row["value"].downloads, -row["age_s"], row["id"]))
     return render(request, "queue.html", rows=rows, state=query.state)
 
 
-def _line(session: Session, candidate: CandidateRow, now: Any) -> dict[str, Any]:
+def _row(session: Session, candidate: CandidateRow, now: datetime, value: repository.Value) -> dict[str, Any]:
+    """One line of the queue: evidence documents are read on the candidate's own page only."""
+    outcomes = Counter(row.outcome for row in candidate.evidence if row.complete)
+    return {
+        **summary_of(candidate),
+        "value": value,
+        "age_s": (now - candidate.updated_at).total_seconds(),
+        "claimed_by": repository.claimant(session, candidate, now),
+        "evidence": outcomes,
+    }
+
+
+def _line(session: Session, candidate: CandidateRow, now: datetime) -> dict[str, Any]:
     details = details_of(session, candidate)
     return {
         **details,
         "downloads": sum(item["downloads"] for item in details["would_then_pass"]),
         "age_s": (now - candidate.updated_at).total_seconds(),
         "claimed_by": repository.claimant(session, candidate, now),
+        "cost": standing.spent_on_candidate(session, candidate),
     }
 
 
@@ -68,9 +87,12 @@ def show_candidate(request: Request, caller: Reader, number: Number) -> Response
         line["patches"] = [_patch(patch, causes) for patch in line["patches"]]
         line["evidence"] = [evidence_view(found) for found in line["evidence"]]
         decisions = repository.decisions(session, candidate)
+        adapter = repository.adapter_of_candidate(session, number)
     mine = line["claimed_by"] in (None, caller.name)
     is_open = line["state"] == CandidateState.WAITING and mine
-    return render(request, "candidate.html", candidate=line, decisions=decisions, is_open=is_open, mine=mine)
+    return render(
+        request, "candidate.html", candidate=line, decisions=decisions, is_open=is_open, mine=mine, adapter=adapter
+    )
 
 
 def _patch(patch: dict[str, Any], causes: list[dict[str, Any]]) -> dict[str, Any]:
