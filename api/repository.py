@@ -19,6 +19,8 @@ from pipeline.work.environment import environment_digest
 from pipeline.work.models import DiagnosisRow, FailureRow, Outcome, Run, RunState, StageName
 
 NOT_RUN, WAITING = "not_run", "waiting"
+MOST_OF_A_KIND = 500
+"""A page reads at most so many rows of one table."""
 OUTCOMES = (*(outcome.value for outcome in Outcome), NOT_RUN, WAITING)
 """What a list can be narrowed to. Left-out models are among the failed ones, as those that wait for review are."""
 

@@ -28,7 +28,7 @@ from pipeline.review.repository import get_candidate, list_candidates
 
 router = APIRouter()
 Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
-SHOWN = 500
+SHOWN = 400
 """Rows of the queue: a page never holds more."""
 
 

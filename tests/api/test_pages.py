@@ -12,6 +12,8 @@ from fastapi.testclient import TestClient
 from pipeline.database.models import PrincipalKind, Role, SessionKind
 from pipeline.database.unit_of_work import reading, unit_of_work
 from pipeline.review.repository import get_candidate
+from pipeline.settings import get_settings
+from pipeline.verification.selftest.stored import store_report
 
 Sweep = Callable[..., int]
 FOOTER = "Simulated Spyre, profile-2026-08; verdicts hold for this profile, not for a card. Not an IBM product."
@@ -21,6 +23,7 @@ PAGES = (
     "/sweeps", "/sweeps/1", "/sweeps/compare?first=1&second=1", "/coverage", "/coverage?by=op",
     "/coverage?by=release", "/ops", "/profiles", "/profiles/profile-2026-08",
     "/profiles/compare?a=profile-2026-04&b=profile-2026-08", "/login", "/nope",
+    "/scores", "/audit", "/audit?kind=candidate", "/settings", "/models?columns=family&columns=verified&stale=yes",
 )  # fmt: skip
 
 
@@ -125,6 +128,76 @@ def test_two_profiles_are_compared_key_by_key(story: TestClient) -> None:
     unknown = story.get("/profiles/profile-1999-01")
     assert unknown.status_code == 404
     assert "choose one of profile-2025-11" in unknown.text
+
+
+def test_a_model_page_shows_source_lines_places_and_what_could_mend_them(story: TestClient) -> None:
+    page = story.get(f"/models/{MODEL}").text
+    assert "transformers/activations.py:66" in page
+    assert "Could be mended by <code>P01</code>." in page
+    assert '<td class="f5">18</td>' in page  # the map of operations: eighteen views in the attention
+    assert "Not measured: a diagnosis measures it" in page
+    assert re.search(r'<a href="/review/1#evidence">candidate 1</a>', page)
+    assert '<span class="tag">today&#39;s</span>' in page or '<span class="tag">today\'s</span>' in page
+
+
+def test_the_audit_tells_who_decided_what_and_why(story: TestClient) -> None:
+    page = story.get("/review/1").text
+    form = {"csrf": csrf_of(page), "seen": seen_of(page), "reason": "the formula is wrong for negative inputs"}
+    assert story.post("/review/1/reject", data=form).status_code == 303
+    audit = story.get("/audit").text
+    assert "the formula is wrong for negative inputs" in audit
+    assert re.search(r'<td class="op">local</td><td><a href="/review/1">candidate 1</a></td><td>reject</td>', audit)
+    assert '<a href="/review/1">candidate 1</a></td><td>rejected</td>' in audit
+
+
+def test_a_token_is_shown_once_works_and_can_be_ended(story: TestClient) -> None:
+    form = {"csrf": csrf_of(story.get("/settings").text), "label": "nightly <export>"}
+    made = story.post("/settings/tokens", data=form)
+    token = re.search(r'<pre id="token"><code>([^<]+)</code>', made.text)
+    assert token is not None
+    assert made.headers["cache-control"] == "no-store"
+    page = story.get("/settings").text
+    assert token.group(1) not in page
+    assert "nightly &lt;export&gt;" in page
+    bearer = {"Authorization": f"Bearer {token.group(1)}"}
+    cookies = dict(story.cookies)
+    story.cookies.clear()
+    assert story.get("/api/v1/requests/nope", headers=bearer).status_code == 404
+    story.cookies.update(cookies)
+    number = re.search(r"<td>token</td>.*?/settings/sessions/(\d+)/revoke", page, re.S)
+    assert number is not None
+    ended = story.post(f"/settings/sessions/{number.group(1)}/revoke", data={"csrf": csrf_of(page)})
+    assert ended.status_code == 303
+    story.cookies.clear()
+    assert story.get("/api/v1/requests/nope", headers=bearer).status_code == 401
+
+
+def test_nobody_gets_a_token_and_nobody_ends_anothers_session(story: TestClient) -> None:
+    number = re.search(r"/settings/sessions/(\d+)/revoke", story.get("/settings").text)
+    assert number is not None
+    second = log_in_as("second", story)
+    form = {"csrf": csrf_of(second.get("/settings").text)}
+    assert second.post(f"/settings/sessions/{number.group(1)}/revoke", data=form).status_code == 404
+    second.cookies.clear()
+    csrf = csrf_of(second.get("/requests").text)
+    assert second.post("/settings/tokens", data={"csrf": csrf, "label": "mine"}).status_code == 401
+
+
+def test_scores_that_were_not_measured_say_so(story: TestClient) -> None:
+    page = story.get("/scores").text
+    assert page.count("Not measured.") == 2
+    assert "No language model was called: the rules cost nothing." in page
+    overview = story.get("/").text
+    assert overview.count('<p class="big">Not measured</p>') == 2
+    assert "Only one listing is stored" in overview
+
+
+def test_published_error_rates_are_counts_by_class(story: TestClient) -> None:
+    rate = {"class": "all", "wrong": 120, "false_accepts": 0, "honest": 90, "false_rejects": 1}
+    report = {"date": "2026-11-30T08:00:00+00:00", "full": False, "seconds": 61.0, "passed": 209, "failed": 1}
+    store_report(get_settings().data_dir, {**report, "rates": [rate]})
+    assert "0 of 120 wrong accepted" in story.get("/").text
+    assert '<td class="num">1 of 90</td>' in story.get("/scores").text
 
 
 def test_an_empty_installation_says_what_to_do(browser: TestClient) -> None:
