@@ -25,6 +25,10 @@ PATHS = (
     "/profiles",
     "/profiles/latest",
     "/profiles/compare?a=profile-2026-04&b=latest",
+    "/sweeps/compare?first=1&second=1",
+    "/scores",
+    "/audit",
+    "/settings",
 )
 
 pytestmark = pytest.mark.browser
@@ -92,7 +96,8 @@ def test_the_list_follows_what_is_typed(chromium: Browser, dashboard: str, entri
     page.get_by_role("searchbox").press_sequentially("mpnet")
     expect(page.get_by_role("link", name="a/albert-one")).to_have_count(0)
     expect(page.get_by_role("link", name="b/mpnet-two")).to_be_visible()
-    assert page.url == f"{dashboard}/models?q=mpnet&sort=downloads"
+    assert page.url.startswith(f"{dashboard}/models?q=mpnet&")
+    assert "after=" not in page.url
     watched.check()
     context.close()
 
@@ -119,5 +124,79 @@ def test_reading_needs_no_script(chromium: Browser, dashboard: str, sweep: Sweep
     expect(page.locator(".verdict")).to_contain_text("waits for your review")
     page.get_by_role("link", name="Review candidate 1").click()
     expect(page.locator("#evidence")).to_contain_text("passed on 8 cases")
+    watched.check()
+    context.close()
+
+
+def test_a_review_needs_no_mouse(chromium: Browser, dashboard: str, sweep: Sweep, login_token: str) -> None:
+    sweep(MODEL)
+    context = chromium.new_context()
+    watched = Watched(context, dashboard)
+    page = log_in(watched, login_token)
+    watched.open("/review")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_contain_text("Candidate 1")
+    page.keyboard.press("c")
+    expect(page.locator(".lead")).to_contain_text("claimed by local")
+    page.keyboard.press("j")
+    expect(page.locator(".patch.here h3")).to_contain_text("P56")
+    page.keyboard.press("r")
+    expect(page.get_by_label("Reason")).to_be_focused()
+    page.keyboard.type("The bound is too wide")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator(".lead")).to_contain_text("rejected")
+    expect(page.locator("#decide")).to_contain_text("The bound is too wide")
+    watched.check()
+    context.close()
+
+
+def test_whoever_was_slower_is_told_and_nothing_is_lost(
+    chromium: Browser, dashboard: str, sweep: Sweep, login_token: str
+) -> None:
+    sweep(MODEL)
+    context = chromium.new_context()
+    page = log_in(Watched(context, dashboard), login_token)
+    slower = Watched(context, dashboard).open("/review/1")
+    page.goto(f"{dashboard}/review/1")
+    page.get_by_label("Reason").fill("Mathematics and evidence agree")
+    page.get_by_role("button", name="Approve and release").click()
+    expect(page.locator(".lead")).to_contain_text("released")
+    slower.get_by_label("Reason").fill("Too late")
+    slower.get_by_role("button", name="Reject for good").click()
+    expect(slower.get_by_role("main")).to_contain_text("does not wait for a decision")
+    slower.get_by_role("link", name="Read it again").click()
+    expect(slower.locator(".lead")).to_contain_text("released")
+    context.close()
+
+
+def test_a_session_that_ended_leads_to_the_log_in(
+    chromium: Browser, dashboard: str, sweep: Sweep, login_token: str
+) -> None:
+    sweep(MODEL)
+    context = chromium.new_context()
+    watched = Watched(context, dashboard)
+    page = log_in(watched, login_token)
+    watched.open("/review/1")
+    page.get_by_label("Reason").fill("Mathematics and evidence agree")
+    context.clear_cookies()
+    page.get_by_role("button", name="Approve and release").click()
+    expect(page.get_by_role("main").get_by_role("link", name="Log in")).to_be_visible()
+    context.close()
+
+
+def test_hostile_texts_run_nowhere(chromium: Browser, dashboard: str, sweep: Sweep, login_token: str) -> None:
+    sweep("a/mpnet-hostile", "x/<img src=x onerror=document.title='owned'>-hostile")
+    context = chromium.new_context()
+    watched = Watched(context, dashboard)
+    page = log_in(watched, login_token)
+    for path in (*PATHS, "/models/a/mpnet-hostile", "/review/1"):
+        if path != f"/models/{MODEL}":
+            watched.open(path)
+            assert "owned" not in page.title(), path
+            assert page.locator("img").count() == 0, path
     watched.check()
     context.close()

@@ -1,0 +1,79 @@
+"""Nothing overlaps, nothing is cut off: every page, wide and narrow, with long names and words of German length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser
+
+from benchmarks.many_models import LONGEST_NAME
+
+from .test_dashboard import MODEL, PATHS, Watched, log_in
+
+pytestmark = pytest.mark.browser
+
+LENGTHEN = """() => {
+    const words = document.querySelectorAll("th, label > span, button, .badge, nav a, dt, h2, .chips a");
+    for (const element of words)
+        for (const node of element.childNodes)
+            if (node.nodeType === 3 && node.data.trim())
+                node.data = node.data.trimEnd() + " " + "übergänge".slice(0, Math.ceil(node.data.trim().length * 0.4));
+}"""
+"""German labels are about two fifths longer than English ones."""
+
+PROBLEMS = """() => {
+    const found = [];
+    const named = (element) => element.tagName.toLowerCase() + "." + element.className + " " +
+        element.textContent.trim().slice(0, 40);
+    const seen = (element) => { const style = getComputedStyle(element);
+        return style.visibility !== "hidden" && style.position !== "absolute" && element.getClientRects().length > 0; };
+    if (document.documentElement.scrollWidth > innerWidth)
+        found.push("the page scrolls sideways to " + document.documentElement.scrollWidth);
+    for (const element of document.querySelectorAll("body *")) {
+        if (!seen(element) || element.closest("svg") || element.closest(".sr, thead.sr, .skip")) continue;
+        const hides = ["hidden", "clip"].includes(getComputedStyle(element).overflowX);
+        const cut = element.scrollWidth > element.clientWidth + 1 || element.scrollHeight > element.clientHeight + 1;
+        if (hides && cut && element.clientWidth > 0 && !element.title) found.push("cut off: " + named(element));
+        const children = [...element.children].filter((child) => seen(child) &&
+            !["inline", "contents"].includes(getComputedStyle(child).display) && !child.closest("svg"));
+        const boxes = children.map((child) => child.getBoundingClientRect());
+        for (let i = 1; i < boxes.length; i++) {
+            const [a, b] = [boxes[i - 1], boxes[i]];
+            const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+            const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+            if (wide > 1 && high > 1) found.push("overlap: " + named(children[i - 1]) + " and " + named(children[i]));
+        }
+    }
+    return found.slice(0, 8);
+}"""
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
+def test_nothing_overlaps_and_nothing_is_cut_off(
+    chromium: Browser, dashboard: str, sweep: Callable[..., int], login_token: str, theme: str, width: int
+) -> None:
+    sweep(MODEL, "acme/bert-stock-real", "d/mpnet-hostile", "b/nomic-remote", LONGEST_NAME)
+    context = chromium.new_context(color_scheme=theme, viewport={"width": width, "height": 850})  # type: ignore[arg-type]
+    watched = Watched(context, dashboard)
+    page = log_in(watched, login_token)
+    found: dict[str, Any] = {}
+    for path in (*PATHS, f"/models/{LONGEST_NAME}", "/login", "/nope"):
+        watched.open(path)
+        found[path] = page.evaluate(PROBLEMS)
+        page.evaluate(LENGTHEN)
+        found[f"{path} with longer words"] = page.evaluate(PROBLEMS)
+    assert {path: said for path, said in found.items() if said} == {}
+    context.close()
+
+
+def test_the_check_finds_what_it_is_for(chromium: Browser) -> None:
+    page = chromium.new_page(viewport={"width": 400, "height": 400})
+    page.set_content(
+        "<div style='width:600px'>wide</div><p id='a'>one</p><p style='margin-top:-30px'>two</p>"
+        "<div style='overflow:hidden;width:20px;white-space:nowrap'>a long text</div>"
+    )
+    found = page.evaluate(PROBLEMS)
+    assert [text.partition(" ")[0] for text in found] == ["the", "overlap:", "cut"]
+    page.close()
