@@ -81,7 +81,7 @@ def newest_checkpoints() -> Subquery:
     return query.subquery("newest")
 
 
-def _models_with_status(profile: str, *, judged: bool = False) -> Select[Any]:
+def _models_with_status(profile: str, *, judged: bool = False) -> Select[Model, CheckpointStatus | None]:
     """Models with the status of their newest checkpoint; with `judged`, only those that have one.
 
     The conditions of a narrowed list need a status. Told so, SQLite begins at the checkpoints; an outer join whose
@@ -89,7 +89,7 @@ def _models_with_status(profile: str, *, judged: bool = False) -> Select[Any]:
     """
     newest = newest_checkpoints()
     on_profile = (CheckpointStatus.checkpoint_id == newest.c.id) & (CheckpointStatus.profile == profile)
-    models = select(Model, CheckpointStatus).select_from(Model)
+    models: Select[Model, CheckpointStatus | None] = select(Model, CheckpointStatus).select_from(Model)
     models = models.join(newest, newest.c.model_id == Model.id, isouter=not judged)
     return models.join(CheckpointStatus, on_profile, isouter=not judged)
 

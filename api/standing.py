@@ -248,7 +248,7 @@ def catalogue_changes(session: Session) -> Changes | None:
     before = session.scalar(old.limit(1)) or session.scalar(others.order_by(CatalogueSnapshot.taken_at).limit(1))
     if before is None:
         return None
-    queries = {
+    queries: dict[str, Select[Any, Any, Any]] = {
         "entered": _only_in(now, before, entered=True),
         "left": _only_in(before, now, entered=False),
         "moved": _moved(before, now),
@@ -269,7 +269,7 @@ def _only_in(here: CatalogueSnapshot, there: CatalogueSnapshot, *, entered: bool
     return query.order_by(CatalogueEntry.rank)
 
 
-def _moved(before: CatalogueSnapshot, now: CatalogueSnapshot) -> Select[Any]:
+def _moved(before: CatalogueSnapshot, now: CatalogueSnapshot) -> Select[str, int, int]:
     old, new = aliased(CatalogueEntry), aliased(CatalogueEntry)
     query = select(Model.name, old.rank.label("old"), new.rank.label("new")).select_from(new)
     query = query.join(old, and_(old.model_id == new.model_id, old.snapshot_id == before.id))
@@ -285,7 +285,7 @@ def listing_to_verdict_s(session: Session, now: datetime) -> float | None:
     query = query.join(Run, Run.checkpoint_id == newest.c.id).where(Model.created_at > now - WEEK)
     query = query.where(Run.outcome.in_((Outcome.PASSED, Outcome.FAILED)), Run.stage.in_(STATUS_STAGES))
     rows = session.execute(query.where(Run.finished_at.is_not(None)).group_by(Model.id, Model.created_at)).all()
-    waits = [max((ended - listed).total_seconds(), 0.0) for listed, ended in rows]
+    waits = [max((ended - listed).total_seconds(), 0.0) for listed, ended in rows if ended is not None]
     return statistics.median(waits) if waits else None
 
 

@@ -37,7 +37,7 @@ class Curve(NamedTuple):
 class HeatCell(NamedTuple):
     """How often an operation fails in one module; `heat` is 0 (nowhere) to HEAT_STEPS."""
 
-    count: int
+    times: int
     heat: int
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
@@ -25,7 +27,7 @@ def show_scores(request: Request, _caller: Reader) -> Response:
     settings = get_settings()
     with reading() as session:
         scores = score_table(session)
-        context = {
+        context: dict[str, Any] = {
             "scores": scores,
             "unmeasured": unmeasured(scores, settings.llm_model),
             "spent": costs(session, database_now(session)),
