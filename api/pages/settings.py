@@ -12,7 +12,7 @@ from api import repository
 from api.errors import LoginRequired
 from api.pages.rendering import render
 from api.rest.schemas import Strict
-from api.security.identity import Anybody, Caller, Reader, check_form, principal_of
+from api.security.identity import Caller, Reader, check_form, principal_of
 from pipeline.database.accounts import issue, revoke
 from pipeline.database.models import SessionKind
 from pipeline.database.unit_of_work import database_now, reading, unit_of_work
@@ -56,7 +56,7 @@ def _page(request: Request, caller: Caller, new_token: str | None) -> Response:
 
 
 @router.post("/settings/tokens")
-def make_token(request: Request, caller: Anybody, form: Annotated[TokenForm, Form()]) -> Response:
+def make_token(request: Request, caller: Reader, form: Annotated[TokenForm, Form()]) -> Response:
     """A bearer token of the caller's own; its secret is on this one answer only."""
     _known(request, caller, form.csrf)
     with unit_of_work() as session:
@@ -67,7 +67,7 @@ def make_token(request: Request, caller: Anybody, form: Annotated[TokenForm, For
 
 
 @router.post("/settings/sessions/{number}/revoke")
-def end_session(request: Request, caller: Anybody, number: Number, form: Annotated[RevokeForm, Form()]) -> Response:
+def end_session(request: Request, caller: Reader, number: Number, form: Annotated[RevokeForm, Form()]) -> Response:
     """End one of the caller's own sessions or tokens."""
     principal_id = _known(request, caller, form.csrf)
     with unit_of_work() as session:

@@ -62,6 +62,12 @@ def log_in(watched: Watched, token: str) -> Page:
     return page
 
 
+def press(page: Page, key: str) -> None:
+    """A key of the review, once the page's script listens for keys: it shows their names then."""
+    expect(page.locator(".keys")).to_be_visible()
+    page.keyboard.press(key)
+
+
 def has_no_sideways_scroll(page: Page) -> bool:
     return bool(page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"))
 
@@ -79,7 +85,7 @@ def test_from_the_link_to_a_release(
         watched.open(path)
         assert has_no_sideways_scroll(page), path
     watched.open("/review/1")
-    page.keyboard.press("a")
+    press(page, "a")
     expect(page.get_by_label("Reason")).to_be_focused()
     page.keyboard.type("Mathematics and evidence agree")
     page.get_by_role("button", name="Approve and release").click()
@@ -134,14 +140,14 @@ def test_a_review_needs_no_mouse(chromium: Browser, dashboard: str, sweep: Sweep
     watched = Watched(context, dashboard)
     page = log_in(watched, login_token)
     watched.open("/review")
-    page.keyboard.press("j")
+    press(page, "j")
     page.keyboard.press("Enter")
     expect(page.locator("h1")).to_contain_text("Candidate 1")
-    page.keyboard.press("c")
+    press(page, "c")
     expect(page.locator(".lead")).to_contain_text("claimed by local")
-    page.keyboard.press("j")
+    press(page, "j")
     expect(page.locator(".patch.here h3")).to_contain_text("P56")
-    page.keyboard.press("r")
+    press(page, "r")
     expect(page.get_by_label("Reason")).to_be_focused()
     page.keyboard.type("The bound is too wide")
     page.keyboard.press("Tab")

@@ -31,7 +31,7 @@ PROBLEMS = """() => {
         return style.visibility !== "hidden" && style.position !== "absolute" && element.getClientRects().length > 0; };
     if (document.documentElement.scrollWidth > innerWidth)
         found.push("the page scrolls sideways to " + document.documentElement.scrollWidth);
-    for (const element of document.querySelectorAll("body *")) {
+    for (const element of document.querySelectorAll("body, body *")) {
         if (!seen(element) || element.closest("svg") || element.closest(".sr, thead.sr, .skip")) continue;
         const hides = ["hidden", "clip"].includes(getComputedStyle(element).overflowX);
         const cut = element.scrollWidth > element.clientWidth + 1 || element.scrollHeight > element.clientHeight + 1;
