@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from pipeline.execution.children import call_device_child
@@ -27,9 +29,8 @@ def diagnose(subject: Subject, *, reproducers: bool = False) -> dict[str, Any]:
         "reproducers": reproducers,
     }
     answer = call_device_child("pipeline.execution.diagnose_run", spec, subject.workdir)
-    for number, diagnosis in enumerate(answer["diagnoses"] if reproducers else ()):
-        evidence = diagnosis["evidence"]
-        evidence["reproducer"] = verified(evidence["reproducer"], subject.workdir, f"reproducer-{number}")
+    if reproducers:
+        keep_what_fails(answer["diagnoses"], subject.workdir)
     return {
         "outcome": "passed",
         "reason": f"{len(answer['diagnoses'])} causes",
@@ -41,3 +42,19 @@ def diagnose(subject: Subject, *, reproducers: bool = False) -> dict[str, Any]:
         "weights": subject.weights_word,
         "depth": prepared.depth,
     }
+
+
+AT_ONCE = 2
+"""Reproducers that run beside each other: each is a process of its own."""
+
+
+def keep_what_fails(diagnoses: list[dict[str, Any]], folder: Path) -> None:
+    """Run the reproducer of each diagnosis in a fresh process; its evidence keeps what failed in the same way."""
+
+    def run(numbered: tuple[int, dict[str, Any]]) -> dict[str, Any]:
+        number, diagnosis = numbered
+        return verified(diagnosis["evidence"]["reproducer"], folder, f"reproducer-{number}")
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for diagnosis, entry in zip(diagnoses, pool.map(run, enumerate(diagnoses)), strict=True):
+            diagnosis["evidence"]["reproducer"] = entry

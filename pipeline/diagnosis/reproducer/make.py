@@ -81,8 +81,8 @@ def _written(
     eager: bool = False,
 ) -> Reproducer:
     text = script_for(failure, program, setting, limit=limit, eager=eager)
-    if len(text.splitlines()) > LONGEST:
-        raise NotReproduced(f"the smallest failing graph needs more than {LONGEST} lines")
+    if len(text.splitlines()) >= LONGEST:
+        raise NotReproduced(f"the smallest failing graph needs {LONGEST} lines or more")
     return Reproducer(text, signature)
 
 

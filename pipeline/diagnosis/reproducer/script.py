@@ -33,12 +33,29 @@ class Setting:
 
 
 def script_for(failure: Failure, program: Program, setting: Setting, *, limit: float = 0.0, eager: bool = False) -> str:
-    """The text of the script. `limit` is the relative error that 16-bit rounding still explains."""
+    """The text of the script. `limit` is the relative error that 16-bit rounding still explains.
+
+    Operations stand one on a line, or several where the script would be too long.
+    """
     texts = [call_text(i) for i in program.inputs]
     run = _run(program, eager)
     end = _border(failure, run, limit) if failure.op == "block" else _end(failure, run, limit)
-    parts = [_head(failure, setting), *helpers(texts), _build(program), _data(program, texts), end]
-    return "\n".join(parts) + "\n"
+    for body in (program.source().splitlines(), _tight(program.source().splitlines())):
+        parts = [_head(failure, setting), *helpers(texts), _build(body), _data(program, texts), end]
+        text = "\n".join(parts) + "\n"
+        if len(text.splitlines()) < LONGEST:
+            break
+    return text
+
+
+def _tight(source: Sequence[str]) -> list[str]:
+    """The lines of a function with as many statements on each as it holds."""
+    head, *body = source
+    lines: list[str] = []
+    for statement in (line.strip() for line in body):
+        fits = bool(lines) and len(lines[-1]) + len(statement) + 6 <= WIDEST
+        lines = [*lines[:-1], f"{lines[-1]}; {statement}"] if fits else [*lines, f"    {statement}"]
+    return [head, *lines]
 
 
 def _head(failure: Failure, setting: Setting) -> str:
@@ -57,8 +74,8 @@ def _head(failure: Failure, setting: Setting) -> str:
     return "\n".join(lines)
 
 
-def _build(program: Program) -> str:
-    body = textwrap.indent(program.source(), "    ")
+def _build(source: Sequence[str]) -> str:
+    body = textwrap.indent("\n".join(source), "    ")
     return f"def build(half, device):\n{body}\n    return run"
 
 

@@ -11,15 +11,23 @@ Fails = Callable[[Program], bool]
 
 
 def shrunk(program: Program, fails: Fails) -> Program:
-    """The smallest program met that still fails; each smaller size is tried once, the largest first."""
-    for smaller in _sizes(program):
-        try:
-            tried = resized(program, smaller)
-            if fails(tried):
-                program = tried
-        except CANNOT:
-            continue
+    """The smallest program met that still fails: all smaller sizes at once, else each by itself, the largest first."""
+    sizes = list(_sizes(program))
+    at_once = {size: smaller for change in sizes for size, smaller in change.items()}
+    if len(sizes) > 1 and (small := _if_fails(program, at_once, fails)) is not None:
+        return small
+    for smaller in sizes:
+        program = _if_fails(program, smaller, fails) or program
     return program
+
+
+def _if_fails(program: Program, smaller: dict[int, int], fails: Fails) -> Program | None:
+    """The program with smaller sizes; None where it does not fail any more."""
+    try:
+        tried = resized(program, smaller)
+        return tried if fails(tried) else None
+    except CANNOT:
+        return None
 
 
 def _sizes(program: Program) -> Iterator[dict[int, int]]:

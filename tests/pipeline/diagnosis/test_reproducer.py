@@ -42,6 +42,26 @@ def test_a_script_is_short_python_that_imports_torch_and_one_device_package(kind
     assert "manual_seed(0)" in text
 
 
+def test_a_long_run_of_operations_is_packed_and_still_runs() -> None:
+    norm = program()
+    chain = [Operation(f"v{n}", torch.ops.aten.tanh.default, (Ref(f"v{n - 1}"),), {}) for n in range(1, 15)]
+    long = Program((*norm.operations, *chain), norm.inputs, ("v14",))
+    text = script_for(failure(FailureKind.WRONG_VALUES), long, Setting("m", "profile-ideal"), limit=0.01)
+    assert len(text.splitlines()) < LONGEST
+    build = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == "build")
+    names = {"torch": torch}
+    exec(ast.unparse(build), names)
+    run = names["build"](torch.float32, "cpu")  # type: ignore[operator]
+    assert torch.equal(run(*[i.value for i in long.inputs]), long.on_cpu()[0])
+
+
+def test_shrinking_takes_all_smaller_sizes_at_once_where_that_fails_too() -> None:
+    asked: list[Program] = []
+    smaller = shrunk(program(), lambda p: asked.append(p) or True)  # type: ignore[func-returns-value]
+    assert len(asked) == 1
+    assert tuple(smaller.inputs[0].value.shape) == (64, 2, 64)
+
+
 def test_synthetic_values_keep_shape_strides_and_spread() -> None:
     drawn, given = with_synthetic_values(program()).inputs[0].value, program().inputs[0].value
     assert (drawn.shape, drawn.stride()) == (given.shape, given.stride())
