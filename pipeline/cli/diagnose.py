@@ -21,13 +21,14 @@ def diagnose_command(
     model: Annotated[str, typer.Argument(metavar="MODEL_OR_PATH", help="Hub id or checkpoint folder")],
     profile: Annotated[str | None, typer.Option(help="device profile")] = None,
     repro: Annotated[Path | None, typer.Option(help="write a script per cause: OUT.py, OUT-2.py, ...")] = None,
-    svg: Annotated[Path | None, typer.Option(help="write the error per layer as a picture")] = None,
+    svg: Annotated[
+        Path | None, typer.Option(help="write pictures: OUT.svg error per layer, OUT-1.svg ... failing regions")
+    ] = None,
     weights: Annotated[str, typer.Option(help="auto, hub or synthetic")] = "auto",
     device: Annotated[str, typer.Option(help="simulator or hardware")] = "simulator",
     as_json: Annotated[bool, typer.Option("--json", help="one JSON document on standard output")] = False,
 ) -> None:
     """Name every cause of one model: operation, line, condition, what to do. Needs no service and no database."""
-    from pipeline.diagnosis.pictures import error_curve
     from pipeline.execution.diagnosis_report import diagnose_model
     from sim_backend.profiles import resolve_alias
 
@@ -44,7 +45,7 @@ def diagnose_command(
     if repro is not None:
         write_scripts(found["causes"], repro)
     if svg is not None:
-        svg.write_text(error_curve(found["curves"]))
+        write_pictures(found, svg)
     if as_json:
         print_json(found)
     else:
@@ -62,6 +63,17 @@ def write_scripts(causes: list[dict[str, Any]], first: Path) -> None:
             path = first if written == 1 else first.with_stem(f"{first.stem}-{written}")
             path.write_text(entry["script"])
             entry["file"] = str(path)
+
+
+def write_pictures(found: dict[str, Any], path: Path) -> None:
+    """Write the error per layer under the name given, and the failing region of each cause that has one, numbered."""
+    from pipeline.diagnosis.pictures import error_curve
+    from pipeline.diagnosis.region import failing_region
+
+    path.write_text(error_curve(found["curves"]))
+    regions = [r for cause in found["causes"] if (r := cause["evidence"].get("region"))]
+    for number, region in enumerate(regions, 1):
+        path.with_stem(f"{path.stem}-{number}").write_text(failing_region(region))
 
 
 def as_text(found: dict[str, Any]) -> str:

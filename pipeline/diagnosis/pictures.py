@@ -31,14 +31,14 @@ def error_curve(curves: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     low, high = math.floor(math.log10(min(known))), max(math.ceil(math.log10(max(known))), -2)
     high = high if high > low else low + 1
     longest = max((len(v) for v in drawn.values()), default=1)
-    parts = [_line(f"M{MARGIN} {_y(e, low, high):.1f}H{WIDTH - 8}", "0.15") for e in range(low, high + 1)]
-    parts += [_text(4, _y(e, low, high) + 4, f"1e{e}") for e in range(low, high + 1)]
-    parts.append(_text(MARGIN, HEIGHT - 8, f"end of block 1 to {longest}; relative error, logarithmic"))
+    parts = [line(f"M{MARGIN} {_y(e, low, high):.1f}H{WIDTH - 8}", "0.15") for e in range(low, high + 1)]
+    parts += [text(4, _y(e, low, high) + 4, f"1e{e}") for e in range(low, high + 1)]
+    parts.append(text(MARGIN, HEIGHT - 8, f"end of block 1 to {longest}; relative error, logarithmic"))
     for number, (kind, points) in enumerate(drawn.items()):
         for key, opacity in (("total_ideal", "0.4"), ("total", "1")):
             path = _path([_value(p[key]) for p in points], longest, low, high)
-            parts.append(_line(path, opacity, DASHES[number % len(DASHES)], f"{kind}, {_SAID[key]}"))
-    return _document(WIDTH, HEIGHT, "Error per layer", "; ".join(_summary(k, v) for k, v in drawn.items()), parts)
+            parts.append(line(path, opacity, DASHES[number % len(DASHES)], f"{kind}, {_SAID[key]}"))
+    return document(WIDTH, HEIGHT, "Error per layer", "; ".join(_summary(k, v) for k, v in drawn.items()), parts)
 
 
 _SAID = {"total": "on the device", "total_ideal": "ideal 16-bit run"}
@@ -54,7 +54,7 @@ def heat_map(counts: Mapping[tuple[str, str], int]) -> str:
     rows, columns = sorted({op for op, _ in counts}), sorted({family for _, family in counts})
     most = max(counts.values(), default=1)
     top = 120
-    parts = [_text(4, top + n * CELL + 15, op) for n, op in enumerate(rows)]
+    parts = [text(4, top + n * CELL + 15, op) for n, op in enumerate(rows)]
     for n, family in enumerate(columns):
         x = LABEL + n * CELL + 15
         parts.append(f'<text transform="translate({x} {top - 6}) rotate(-60)">{escape(family)}</text>')
@@ -67,7 +67,7 @@ def heat_map(counts: Mapping[tuple[str, str], int]) -> str:
         )
     said = f"{len(rows)} operations over {len(columns)} families, at most {most} models in a cell"
     width = LABEL + len(columns) * CELL + 80
-    return _document(width, top + len(rows) * CELL + 8, "Failing operations by family", said, parts)
+    return document(width, top + len(rows) * CELL + 8, "Failing operations by family", said, parts)
 
 
 # --- drawing
@@ -91,13 +91,15 @@ def _path(values: Sequence[float | None], longest: int, low: int, high: int) -> 
     return "".join(parts)
 
 
-def _line(path: str, opacity: str, dash: str = "none", title: str = "") -> str:
+def line(path: str, opacity: str, dash: str = "none", title: str = "") -> str:
+    """A stroke in the colour of the text."""
     shape = f'<path d="{path}" fill="none" stroke="currentColor" stroke-opacity="{opacity}" stroke-dasharray="{dash}"'
     return f"{shape}><title>{escape(title)}</title></path>" if title else f"{shape}/>"
 
 
-def _text(x: float, y: float, text: str) -> str:
-    return f'<text x="{x:.0f}" y="{y:.0f}">{escape(text)}</text>'
+def text(x: float, y: float, said: str) -> str:
+    """Words at a place, escaped."""
+    return f'<text x="{x:.0f}" y="{y:.0f}">{escape(said)}</text>'
 
 
 def _summary(kind: str, points: Sequence[Mapping[str, Any]]) -> str:
@@ -106,7 +108,8 @@ def _summary(kind: str, points: Sequence[Mapping[str, Any]]) -> str:
     return "{}: {} at the last block, ideal {}".format(kind, *shown)
 
 
-def _document(width: int, height: int, title: str, description: str, parts: Sequence[str]) -> str:
+def document(width: int, height: int, title: str, description: str, parts: Sequence[str]) -> str:
+    """A whole picture with its title and description."""
     box = f'viewBox="0 0 {width} {height}" role="img" aria-label={quoteattr(title)}'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {box}'
     inner = f"<title>{escape(title)}</title><desc>{escape(description)}</desc>"

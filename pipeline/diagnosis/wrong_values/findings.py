@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.types import Failure, FailureKind
+from pipeline.diagnosis.region import region_of
 from pipeline.diagnosis.wrong_values.boundaries import Boundary
 from pipeline.diagnosis.wrong_values.compare import Difference
 from pipeline.diagnosis.wrong_values.experiments import Condition, Mended
@@ -41,7 +42,7 @@ def operation_findings(
         Finding(
             _failure(operation, program, found, condition, f"{condition.detail}: {found.text()}"),
             program,
-            _evidence(found, mended.by_one, variant),
+            {**_evidence(found, mended.by_one, variant), "region": region_of(program, operation)},
         )
         for condition in mended.causes or (ALWAYS,)
     ]
@@ -53,7 +54,8 @@ def fused_finding(
     """An operation that is wrong only in one graph with `partner`; run apart, both are right."""
     condition = Condition("fused", f"right alone, wrong in one graph with {partner.op} ({partner.source})")
     made = _failure(operation, program, found, condition, f"{condition.detail}: {found.text()}")
-    evidence = {**_evidence(found, (), variant), "fused_with": partner.op, "fused_with_source": partner.source}
+    partners = {"fused_with": partner.op, "fused_with_source": partner.source}
+    evidence = {**_evidence(found, (), variant), **partners, "region": region_of(program, operation)}
     return Finding(replace(made, scalars=("fused", partner.op)), program, evidence)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.cli.diagnose import as_text, write_scripts
+from pipeline.cli.diagnose import as_text, write_pictures, write_scripts
 from pipeline.errors import CheckpointProblem
 from pipeline.execution import diagnosis_report
 from pipeline.execution.diagnosis_report import next_step, shown
@@ -51,6 +51,16 @@ def test_scripts_are_numbered_and_named_in_their_causes(tmp_path: Path) -> None:
     assert "script: none: not by itself" in as_text(
         {"model": "m", "weights": "real", "profile": "p", "causes": causes, "next": ""}
     )
+
+
+def test_pictures_are_the_curve_and_a_region_per_cause_that_has_one(tmp_path: Path) -> None:
+    row = {"name": "v0", "op": "aten.gelu.default", "source": "modeling_x.py:7", "reads": ["x0"], "wrong": True}
+    causes = [shown(diagnosis()), shown(diagnosis(evidence={"region": [row]}))]
+    point = {"block": "layers.0", "total": 0.3, "total_ideal": 0.01}
+    write_pictures({"causes": causes, "curves": {"whole": [point]}}, tmp_path / "out.svg")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out-1.svg", "out.svg"]
+    assert "aten.gelu.default  modeling_x.py:7  (wrong)" in (tmp_path / "out-1.svg").read_text()
+    assert "Error per layer" in (tmp_path / "out.svg").read_text()
 
 
 def test_the_next_step_tells_a_cause_without_a_pattern() -> None:
