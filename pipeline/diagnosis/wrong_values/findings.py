@@ -91,11 +91,14 @@ def border_finding(boundary: Boundary, giver: Program | None, variant: str) -> F
 
 
 def unexplained_finding(
-    boundary: Boundary, variant: str, why: str = "as compiled from the module, right as traced operations"
+    boundary: Boundary,
+    variant: str,
+    why: str = "as compiled from the module, right as traced operations",
+    cause: str = "block",
 ) -> Finding:
     """A block that is wrong although no operation or graph of operations in it was found wrong: reported as such."""
     text = f"wrong {why}: {boundary.own.text()}"
-    return Finding(block_failure(boundary, "block", text), None, _evidence(boundary.own, (), variant))
+    return Finding(block_failure(boundary, cause, text), None, _evidence(boundary.own, (), variant))
 
 
 def drift_finding(curve: Sequence[Boundary], variant: str) -> Finding:

@@ -8,13 +8,14 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
+from torch.utils import _pytree as pytree
 
-from pipeline.diagnosis.wrong_values.blocks import BlockGraph, Untraceable, graph_of, record_block_calls
+from pipeline.diagnosis.wrong_values.blocks import BlockCall, BlockGraph, Untraceable, graph_of, record_block_calls
 from pipeline.diagnosis.wrong_values.borders import smallest_giver
 from pipeline.diagnosis.wrong_values.boundaries import Boundary, boundaries
 from pipeline.diagnosis.wrong_values.compare import Difference
 from pipeline.diagnosis.wrong_values.device_runs import Refused
-from pipeline.diagnosis.wrong_values.experiments import MENDABLE, Condition, Mended, mending, still_mends
+from pipeline.diagnosis.wrong_values.experiments import CANNOT, MENDABLE, Condition, Mended, mending, still_mends
 from pipeline.diagnosis.wrong_values.findings import (
     Finding,
     border_finding,
@@ -100,7 +101,7 @@ class _Looker:
         wrong = _wrong_kinds(curve)
         for boundary, layers in wrong:
             try:
-                causes = list(self._inside(boundary, variant)) or [unexplained_finding(boundary, variant)]
+                causes = list(self._inside(boundary, variant)) or [_of_the_whole(boundary, variant)]
             except Untraceable as error:
                 causes = [unexplained_finding(boundary, variant, f"and cannot be traced: {error}")]
             yield from (in_layers(cause, layers) for cause in causes)
@@ -183,6 +184,37 @@ class _Looker:
             else:
                 self._tested[key] = _Tested(found, mending(program) if found.wrong else Mended())
         return self._tested[key]
+
+
+def _of_the_whole(boundary: Boundary, variant: str) -> Finding:
+    """A wrong block without a wrong operation: wrong only in company of other rows, or unexplained."""
+    if only_in_company(boundary):
+        why = "in company of other rows, right for the first row alone"
+        return unexplained_finding(boundary, variant, why, cause="batch")
+    return unexplained_finding(boundary, variant)
+
+
+def only_in_company(boundary: Boundary) -> bool:
+    """True if the block is right for the first row of its batch alone."""
+    alone = first_row(boundary.call)
+    try:
+        return alone is not None and not next(boundaries([alone])).own.wrong
+    except (Refused, *CANNOT):
+        return False
+
+
+def first_row(call: BlockCall) -> BlockCall | None:
+    """The same call with the first row of its batch; None where there is one row only."""
+    rows = call.output.shape[0]
+    if rows < 2:
+        return None
+
+    def cut(value: Any) -> Any:
+        whole = isinstance(value, torch.Tensor) and value.ndim > 0 and value.shape[0] == rows
+        return value[:1].contiguous() if whole else value
+
+    args, kwargs = pytree.tree_map(cut, (call.args, call.kwargs))
+    return BlockCall(call.path, call.block, args, kwargs, call.output[:1])
 
 
 def _giver(boundary: Boundary) -> Program | None:
