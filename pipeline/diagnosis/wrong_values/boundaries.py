@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 from pipeline.diagnosis.wrong_values.blocks import BlockCall, main_output, rounded_half
 from pipeline.diagnosis.wrong_values.compare import Difference, difference, ideal_results, relative
 from pipeline.diagnosis.wrong_values.device_runs import DeviceBlocks, fetch, upload
-from pipeline.diagnosis.wrong_values.rounding import ideal_run
+from pipeline.diagnosis.wrong_values.rounding import Mode, ideal_run
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,12 @@ class Boundary:
 
 @dataclass
 class _Chain:
-    """The last block's output in each of the three runs."""
+    """The last block's output in each of the runs."""
 
     reference: torch.Tensor | None = None
     device: torch.Tensor | None = None
-    ideal: torch.Tensor | None = None
+    ideal: list[torch.Tensor] | None = None
+    """One per way of rounding: the larger error is what rounding explains."""
 
 
 def boundaries(calls: Sequence[BlockCall]) -> Iterator[Boundary]:
@@ -81,14 +82,15 @@ def _one(call: BlockCall, link: torch.Tensor | None, chain: _Chain, placed: Devi
     uploaded = pytree.tree_map(upload, given)
     got = main_output(on_device(*uploaded[0], **uploaded[1]))
     own = difference(fetch(got), reference, own_ideal)
-    ideal, total, handed = own_ideal[0], got, None
+    ideal, total, handed = own_ideal, got, None
     if link is not None and chain.device is not None and chain.ideal is not None:
-        ideal = ideal_run(run, pytree.tree_leaves(_with(call, arguments, link, chain.ideal)))
+        before = [pytree.tree_leaves(_with(call, arguments, link, value)) for value in chain.ideal]
+        ideal = [ideal_run(run, leaves, mode) for leaves, mode in zip(before, Mode, strict=True)]
         through = _with(call, uploaded, link, chain.device, original=(call.args, call.kwargs))
         total = main_output(on_device(*through[0], **through[1]))
         handed = _same(total, on_device, _with(call, uploaded, link, _anew(chain.device), (call.args, call.kwargs)))
     chain.reference, chain.device, chain.ideal = reference, total, ideal
-    return Boundary(call, own, _error(fetch(total), reference), _error(ideal, reference), handed)
+    return Boundary(call, own, _error(fetch(total), reference), max(_error(i, reference) for i in ideal), handed)
 
 
 def _error(values: torch.Tensor, reference: torch.Tensor) -> float:
