@@ -1,4 +1,4 @@
-"""`spyre-factory agents trajectories | show | export | import | replay`: the agents' stored conversations."""
+"""`spyre-factory agents trajectories`, `show`, `export`, `import`, `replay`, `propose-rules`: conversations and rules."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ def register(group: typer.Typer) -> None:
     group.command("export")(export)
     group.command("import")(import_)
     group.command("replay")(replay)
+    group.command("propose-rules")(propose_rules)
 
 
 def trajectories(
@@ -108,6 +109,24 @@ def replay(
         d = found.difference
         typer.echo(f"Step {d.step} ({d.tool}) differs.\nThen: {d.then}\nNow:  {d.now}")
     raise typer.Exit(0 if found.difference is None else 1)
+
+
+def propose_rules(as_json: Json = False) -> None:
+    """Propose a rewrite rule, with its tests, of each released document that a model drafted. Changes nothing."""
+    from pipeline.database.unit_of_work import reading
+    from pipeline.drafting.rules import proposals
+
+    with one_sentence(), reading() as session:
+        rows = proposals(session)
+    if as_json:
+        print_json({"proposals": rows})
+        return
+    for row in rows:
+        rule = row["rule"]
+        said = f"{rule['match']} = {rule['to']} for {rule['domain']}" if rule else f"no rule: {row['reason']}"
+        typer.echo(f"Candidate {row['candidate']}: {said}")
+    if not rows:
+        typer.echo("No released patch holds a document that a model drafted.")
 
 
 def _stored(trajectory: str) -> dict[str, Any]:

@@ -222,3 +222,32 @@ def test_the_most_similar_accepted_patches_are_the_examples_each_code_once() -> 
     assert [e.code for e in rank([near], known)] == ["near"]
     assert [e.code for e in rank([near], [])] == []
     assert [s.name for s in load_scripts()][:2] == ["doctor-trial", "doctor-context"]
+
+
+def test_a_released_document_is_proposed_as_a_rule_and_the_table_stays_as_it_is(run_id: int) -> None:
+    from agents.drafters.rules.table import RULES
+    from pipeline.drafting.rules import proposals
+
+    gelu = "transformers.activations.NewGELUActivation"
+    document = runpy.run_path(str(Path(__file__).parents[2] / "agents" / "drafters" / "conftest.py"))["CUBE"]
+    with unit_of_work() as session:
+        now = database_now(session)
+        row = CandidateRow(
+            digest="2" * 64, family="f", profile="p", dtype="float16", state="released", data={}, draft_run_id=run_id,
+            created_at=now, updated_at=now,
+        )  # fmt: skip
+        session.add(row)
+        session.flush()
+        for position, parameters in enumerate(({"module_class": gelu, "document": document}, {"source": "x"}), start=1):
+            data = {"parameters": parameters}
+            session.add(
+                PatchRow(
+                    candidate_id=row.id, position=position, pattern="P01", drafter="llm", exactness="exact", data=data
+                )
+            )
+    before = RULES
+    with reading() as session:
+        [found] = proposals(session)
+    assert found["rule"]["match"] == "pow(x, 3.0)"
+    assert found["rule"]["to"] == "mul(x, mul(x, x))"
+    assert RULES is before
