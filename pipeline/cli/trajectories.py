@@ -1,4 +1,4 @@
-"""`spyre-factory agents trajectories`, `show`, `export`, `import`, `replay`, `propose-rules`: conversations and rules."""
+"""`spyre-factory agents trajectories | show | export | import | replay | propose-rules`: conversations, rules."""
 
 from __future__ import annotations
 
