@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from agents.types import Candidate
 from pipeline.bench.judge import Judgement
-from pipeline.bench.structural import ModelTask
+from pipeline.bench.structural import BOUNDS, ModelTask
 from pipeline.verification.mutants.draw import Mutant, mutants
 from pipeline.verification.mutants.survivors import Judgement as Again
 from pipeline.verification.mutants.survivors import look_again_at_model
@@ -92,6 +92,10 @@ def near_misses(task: ModelTask, seed: int) -> Iterator[Miss]:
 
 
 def changes_nothing(task: ModelTask, document: dict[str, Any], mutant: Mutant, seed: int) -> bool:
-    """Whether a mistake is none: an axis of size one, a copy, a fill beyond where exp is 0. Equal bits on two draws."""
+    """Whether a mistake is none: an axis of size one, a copy, a fill beyond where exp is 0, a factor that cancels.
+
+    Two further draws differ by rounding at most, or by less than the pattern's own bound.
+    """
     subjects = [stock_of(task.subject, seed + more).drawn for more in FURTHER]
-    return look_again_at_model(document, mutant, subjects).judgement is Again.SAME_BITS
+    again = look_again_at_model(document, mutant, subjects)
+    return again.judgement is not Again.MISSED or again.error <= BOUNDS.get(task.pattern, 0.0)
