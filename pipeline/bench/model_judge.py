@@ -1,7 +1,7 @@
 """A candidate of a structural task judged on its documents: every stage of the gate that needs no device.
 
 It runs in the bench's child, which pretends a device. Near misses are the reference's documents with one mistake in
-what the patches changed; a mistake that changes no bit on further draws is none, and another is drawn.
+what the patches changed; a mistake that changes nothing on further draws is none, and another is drawn.
 """
 
 from __future__ import annotations

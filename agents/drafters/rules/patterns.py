@@ -182,7 +182,13 @@ ROWS: tuple[Pattern, ...] = (
     Pattern(
         "P41", Stage.LAYOUT, "attention is written out, masked weights are taken out and the rest renormalised", {}
     ),
-    Pattern("P55", Stage.LAYOUT, "grouped keys and values are folded into the rows of the queries", {}),
+    Pattern(
+        "P55",
+        Stage.LAYOUT,
+        "grouped keys and values are folded into the rows of the queries",
+        {},
+        needs=(PatternUse("P45", {"fill": "finfo_min_half"}),),
+    ),
     Pattern("P61", Stage.LAYOUT, "each block's output is cloned before the next block reads it", {}),
     Pattern(
         "P63",

@@ -67,6 +67,13 @@ def test_length_padding_brings_the_mask_it_needs(diagnose: Diagnose, context: Dr
     assert candidate.patches[0].cures[0].endswith("needed by P63")
 
 
+def test_grouped_keys_bring_the_mask_without_which_they_refuse_a_causal_model(
+    diagnose: Diagnose, context: DraftContext
+) -> None:
+    candidate = only(RulesDrafter(), [diagnose(("P55", {}), op="aten.expand.default")], context)
+    assert patterns(candidate) == ["P45", "P55"]
+
+
 def test_of_several_options_the_one_that_needs_fewest_patches_is_taken(
     diagnose: Diagnose, context: DraftContext
 ) -> None:
