@@ -38,8 +38,8 @@ FURTHER = (101, 102)
 def judge_model(task: ModelTask, candidate: Candidate, seed: int) -> Judgement:
     """Judges one candidate. `seed` draws the inputs; the drafter never sees it."""
     began = time.perf_counter()
-    if task.pattern not in {p.pattern for p in candidate.patches}:
-        found = Judgement(False, "form", f"{task.pattern} is not among the patches")
+    if not task.named & {p.pattern for p in candidate.patches}:
+        found = Judgement(False, "form", f"none of {', '.join(sorted(task.named))} is among the patches")
     else:
         found = judge_documents(judged_model(task, candidate), seed)
     return found._replace(seconds=time.perf_counter() - began)

@@ -66,6 +66,11 @@ class ModelTask:
         return [Diagnosis(self.failure, patterns_for(self.failure, facts_of(self.subject)))]
 
     @property
+    def named(self) -> frozenset[str]:
+        """The patterns that may cure the cause: the one asked for, and others that the diagnosis names."""
+        return frozenset({self.pattern, *(use.pattern for d in self.diagnoses for use in d.patterns)})
+
+    @property
     def documents(self) -> dict[str, dict[str, Any]]:
         """No element-wise module is asked for."""
         return {}

@@ -70,20 +70,6 @@ SUBJECTS: dict[str, dict[str, Any]] = {
         "model_type": "gptj", "vocab_size": 400, "n_embd": 128, "n_head": 4, "n_layer": 2, "rotary_dim": 16,
         "n_positions": 192, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
     },
-    "bloom": {
-        "model_type": "bloom", "vocab_size": 400, "hidden_size": 128, "n_head": 4, "n_layer": 2, "pad_token_id": 0,
-        "bos_token_id": 1, "eos_token_id": 2,
-    },
-    "xmod": {
-        "model_type": "xmod", "intermediate_size": 256, "max_position_embeddings": 194, "pad_token_id": 1,
-        "bos_token_id": 0, "eos_token_id": 2, "languages": ["en_XX", "de_DE"], "default_language": "de_DE", **SIZES,
-    },
-    "deberta": {
-        "model_type": "deberta-v2", "intermediate_size": 256, "max_position_embeddings": 192, "pad_token_id": 0,
-        "relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 8,
-        "max_relative_positions": 24, "norm_rel_ebd": "layer_norm", "share_att_key": True, "type_vocab_size": 0,
-        "position_biased_input": False, **SIZES,
-    },
     "esm": {
         "model_type": "esm", "intermediate_size": 256, "max_position_embeddings": 194, "pad_token_id": 1,
         "mask_token_id": 3, "position_embedding_type": "rotary", "token_dropout": True, **SIZES,
