@@ -54,11 +54,20 @@ class _Chain:
     device: torch.Tensor | None = None
     ideal: list[torch.Tensor] | None = None
     """One per way of rounding: the larger error is what rounding explains."""
+    real: torch.Tensor | None = None
+
+    def kept(self, output: torch.Tensor) -> torch.Tensor:
+        """The rows of real tokens of a block's output; all of it where it has other rows."""
+        return output if self.real is None or output.shape[:2] != self.real.shape else output[self.real]
 
 
-def boundaries(calls: Sequence[BlockCall]) -> Iterator[Boundary]:
-    """Walk the blocks of one run in order; raises Refused where the device refuses a block."""
-    chain, placed, previous = _Chain(), DeviceBlocks(), None
+def boundaries(calls: Sequence[BlockCall], real: torch.Tensor | None = None) -> Iterator[Boundary]:
+    """Walk the blocks of one run in order; raises Refused where the device refuses a block.
+
+    `real` [batch, length] is true for real tokens: only they are compared, since a padding token that may look at
+    nothing has no right value.
+    """
+    chain, placed, previous = _Chain(real=real), DeviceBlocks(), None
     for call in calls:
         link = _handed_argument(call, previous)
         yield _one(call, link if previous is not None else None, chain, placed)
@@ -81,26 +90,24 @@ def _one(call: BlockCall, link: torch.Tensor | None, chain: _Chain, placed: Devi
     own_ideal = ideal_results(run, leaves)
     uploaded = pytree.tree_map(upload, given)
     got = main_output(on_device(*uploaded[0], **uploaded[1]))
-    own = difference(fetch(got), reference, own_ideal)
+    own = difference(chain.kept(fetch(got)), chain.kept(reference), [chain.kept(i) for i in own_ideal])
     ideal, total, handed = own_ideal, got, None
     if link is not None and chain.device is not None and chain.ideal is not None:
         before = [pytree.tree_leaves(_with(call, arguments, link, value)) for value in chain.ideal]
         ideal = [ideal_run(run, leaves, mode) for leaves, mode in zip(before, Mode, strict=True)]
         through = _with(call, uploaded, link, chain.device, original=(call.args, call.kwargs))
         total = main_output(on_device(*through[0], **through[1]))
-        handed = _same(total, on_device, _with(call, uploaded, link, _anew(chain.device), (call.args, call.kwargs)))
+        fresh = _with(call, uploaded, link, _anew(chain.device), (call.args, call.kwargs))
+        anew = fetch(main_output(on_device(*fresh[0], **fresh[1])))
+        handed = difference(chain.kept(fetch(total)), chain.kept(anew), [chain.kept(anew)])
     chain.reference, chain.device, chain.ideal = reference, total, ideal
-    return Boundary(call, own, _error(fetch(total), reference), max(_error(i, reference) for i in ideal), handed)
+    wanted = chain.kept(reference)
+    explained = max(_error(chain.kept(i), wanted) for i in ideal)
+    return Boundary(call, own, _error(chain.kept(fetch(total)), wanted), explained, handed)
 
 
 def _error(values: torch.Tensor, reference: torch.Tensor) -> float:
     return relative(values, reference) if bool(torch.isfinite(values).all()) else float("nan")
-
-
-def _same(direct: torch.Tensor, on_device: Any, fresh: Any) -> Difference:
-    """The block's output for handed-over values against that for the same values in fresh memory: they should agree."""
-    anew = fetch(main_output(on_device(*fresh[0], **fresh[1])))
-    return difference(fetch(direct), anew, [anew])
 
 
 def _anew(value: torch.Tensor) -> torch.Tensor:

@@ -66,7 +66,7 @@ def silent_causes(model: torch.nn.Module, blocks: Blocks, variants: Mapping[str,
         reference = bad_reference(calls, variant)
         found += [reference] if reference else []
         try:
-            curve.extend(boundaries(calls))
+            curve.extend(boundaries(calls, real_tokens(inputs)))
         except Refused as refused:
             search.refused.append(refused)
         search.curves[variant] = [b.point() for b in curve]
@@ -74,6 +74,12 @@ def silent_causes(model: torch.nn.Module, blocks: Blocks, variants: Mapping[str,
         found += merged(list(outside_findings(record_parts(model, apart, dict(inputs)), variant)))
     search.findings = merged(found, add=False)
     return search
+
+
+def real_tokens(inputs: Mapping[str, torch.Tensor]) -> torch.Tensor | None:
+    """True for tokens that are no padding, [batch, length]; None where the inputs do not say."""
+    mask = inputs.get("attention_mask")
+    return mask.bool() if mask is not None and mask.ndim == 2 else None
 
 
 def _drifts(last: Boundary) -> bool:

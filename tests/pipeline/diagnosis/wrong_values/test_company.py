@@ -12,7 +12,7 @@ from torch import nn
 
 from pipeline.diagnosis.wrong_values import search
 from pipeline.diagnosis.wrong_values.blocks import BlockCall
-from pipeline.diagnosis.wrong_values.boundaries import Boundary
+from pipeline.diagnosis.wrong_values.boundaries import Boundary, _Chain
 from pipeline.diagnosis.wrong_values.compare import Difference
 
 OFF, RIGHT = Difference(0.5, 0.001), Difference(0.0001, 0.001)
@@ -26,10 +26,20 @@ def boundary(rows: int) -> Boundary:
 def device(right_for: int) -> Any:
     """Stands in for the device: right for so many rows, wrong for more."""
 
-    def walk(calls: Sequence[BlockCall]) -> Iterator[Any]:
+    def walk(calls: Sequence[BlockCall], _real: Any = None) -> Iterator[Any]:
         yield from (SimpleNamespace(own=RIGHT if c.args[0].shape[0] <= right_for else OFF) for c in calls)
 
     return walk
+
+
+def test_only_real_tokens_are_compared() -> None:
+    real = search.real_tokens({"attention_mask": torch.tensor([[1, 1, 0]])})
+    assert real is not None
+    assert real.tolist() == [[True, True, False]]
+    assert search.real_tokens({"attention_mask": torch.zeros(1, 1, 3, 3)}) is None
+    kept = _Chain(real=real).kept(torch.arange(6).reshape(1, 3, 2))
+    assert kept.tolist() == [[0, 1], [2, 3]]
+    assert _Chain(real=real).kept(torch.ones(1, 4, 2)).shape == (1, 4, 2)
 
 
 def test_the_first_row_keeps_what_has_no_rows() -> None:
