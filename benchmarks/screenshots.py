@@ -55,11 +55,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--address", help="of a running dashboard")
     parser.add_argument("--login", default="", help="the code of a one-time link")
     parser.add_argument("--only", default="", metavar="PAGE,PAGE", help=f"some of: {', '.join(PAGES)}")
+    parser.add_argument("--fold", action="store_true", help="only what is seen without scrolling")
     chosen = parser.parse_args(arguments)
     names = [name for name in chosen.only.split(",") if name] or [*PAGES, "model"]
     chosen.out.mkdir(parents=True, exist_ok=True)
     with _dashboard(chosen.address, chosen.login) as (address, code), chromium() as browser:
-        failed = list(_pictures(browser, address, code, names, chosen.out))
+        failed = list(_pictures(browser, address, code, names, chosen.out, whole=not chosen.fold))
     sys.stdout.write("".join(f"did not answer as it should: {name}\n" for name in failed))
     return 1 if failed else 0
 
@@ -75,7 +76,9 @@ def _dashboard(address: str | None, code: str) -> Iterator[tuple[str, str]]:
             yield own, made
 
 
-def _pictures(browser: Browser, address: str, code: str, names: Sequence[str], out: Path) -> Iterator[str]:
+def _pictures(
+    browser: Browser, address: str, code: str, names: Sequence[str], out: Path, *, whole: bool
+) -> Iterator[str]:
     """Write them all; the names of pages that failed."""
     state = _logged_in(browser, address, code) if code else None
     for theme in THEMES:
@@ -88,7 +91,7 @@ def _pictures(browser: Browser, address: str, code: str, names: Sequence[str], o
             page = context.new_page()
             for name in names:
                 answer = page.goto(f"{address}{_path(page, address, name)}")
-                page.screenshot(path=out / f"{name}-{theme}-{word}.png", full_page=True)
+                page.screenshot(path=out / f"{name}-{theme}-{word}.png", full_page=whole)
                 if answer is None or answer.status != (404 if name == "problem" else 200):
                     yield f"{name} {theme} {word}"
             context.close()

@@ -56,19 +56,23 @@ def show_overview(request: Request, _caller: Reader) -> Response:
     profile = get_settings().profile
     with reading() as session:
         now = database_now(session)
-        context = {**_above(session, profile, now), **_below(session, profile, now, request.app.state.kept)}
+        context = {
+            **_above(session, profile, now, request.app.state.kept),
+            **_below(session, profile, now, request.app.state.kept),
+        }
     return render(request, "overview.html", **context)
 
 
-def _above(session: Session, profile: str, now: datetime) -> dict[str, Any]:
+def _above(session: Session, profile: str, now: datetime, kept: Kept) -> dict[str, Any]:
     """What is seen first."""
     figures = coverage(session, profile)
+    ops = kept.get(session, f"ops {profile}", lambda: repository.blocking_ops(session, profile, SHOWN_OPS))
     return {
         "figures": figures,
         "passing": figures["passing_real"] + figures["passing_synthetic"],
         "bars": {"models": coverage_bar(figures), "downloads": coverage_bar(figures["by_downloads"])},
         "needs_you": _needs_you(session, now),
-        "ops": repository.blocking_ops(session, profile, SHOWN_OPS),
+        "ops": ops.value,
     }
 
 
@@ -76,7 +80,7 @@ def _below(session: Session, profile: str, now: datetime, kept: Kept) -> dict[st
     scores = score_table(session)
     return {
         **_history(session, profile, now, kept),
-        "sweep": newest_sweep(session, now),
+        "sweep": newest_sweep(session, now, kept),
         "queue": queue_health(session, now),
         "gate": last_report(get_settings().data_dir),
         "scores": scores,
@@ -124,13 +128,14 @@ def _candidate(candidate: CandidateRow, value: repository.Value) -> dict[str, An
     return {"id": candidate.id, "name": name, "value": value, "scripted": candidate.scripted}
 
 
-def newest_sweep(session: Session, now: datetime) -> dict[str, Any] | None:
+def newest_sweep(session: Session, now: datetime, kept: Kept) -> dict[str, Any] | None:
     """The newest sweep with its funnel; of a running one how far it is and how long the rest takes."""
     sweeps = list_sweeps(session, limit=1)
     if not sweeps:
         return None
     sweep = sweeps[0]
     progress = repository.sweep_progress(session, sweep.id)
+    funnel = kept.get(session, f"funnel {sweep.id}", lambda: standing.funnel(session, sweep))
     return {
         "id": sweep.id,
         "state": sweep.state,
@@ -139,8 +144,7 @@ def newest_sweep(session: Session, now: datetime) -> dict[str, Any] | None:
         "finished_at": sweep.finished_at,
         "progress": progress,
         "pace": standing.pace_of(session, sweep, progress.total - progress.done, now),
-        "funnel": funnel_rows(standing.funnel(session, sweep)),
-        "executed": standing.executed(session, sweep),
+        "funnel": funnel_rows(funnel.value),
     }
 
 

@@ -48,6 +48,7 @@ def show_queue(request: Request, _caller: Reader, query: Annotated[ReviewsQuery,
     with reading() as session:
         now = database_now(session)
         candidates = list_candidates(session, state)[-SHOWN:]
+        repository.preload_candidates(session, [candidate.id for candidate in candidates])
         values = repository.values_of_candidates(session, [candidate.id for candidate in candidates])
         rows = [_row(session, c, now, values.get(c.id, repository.Value(0, 0))) for c in candidates]
     rows.sort(key=lambda row: (-row["value"].downloads, -row["age_s"], row["id"]))
