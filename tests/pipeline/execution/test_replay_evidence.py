@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from agents.types import Candidate, Drafter, PatchDraft
 from pipeline.cli.main import build_app
 from pipeline.database.artefacts import store_bytes
 from pipeline.database.unit_of_work import unit_of_work
@@ -58,6 +59,15 @@ def minilm_evidence(tier: str, work: Path) -> dict[str, Any]:
     manifest = matching_manifest(run_stage("inspect", spec)["family"], PROFILE)
     assert manifest is not None
     return evidence_of({**spec, "tier": tier, "adapter": manifest}, work)
+
+
+def candidate_evidence(folder: Path, work: Path) -> dict[str, Any]:
+    """Evidence for a candidate of the tiny model: captured, judged for equivalence, run from its documents."""
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    drafts = tuple(PatchDraft(p["pattern"], p["parameters"], Drafter.RULES) for p in PATCHES)
+    candidate = Candidate("tiny", PROFILE, "float16", drafts).to_dict()
+    spec = base_spec(str(folder), PROFILE, "synthetic", "simulator", work)
+    return evidence_of({**spec, "candidate": candidate}, work)
 
 
 def assert_same(done: Replayed) -> None:
@@ -121,6 +131,22 @@ def test_full_evidence_of_the_real_minilm_comes_out_the_same_every_way(tmp_path:
         work = tmp_path / str(number)
         work.mkdir()
         assert_same(replay(document, work, threads=threads, capability=capability))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_a_candidate_gives_the_same_document_every_way(tmp_path: Path) -> None:
+    folder, first = tmp_path / "model", tmp_path / "first"
+    folder.mkdir()
+    first.mkdir()
+    document = candidate_evidence(folder, first)
+    assert [e["result"] for e in document["measurements"]["equivalence"]] == ["exact"] * (len(PATCHES) + 1)
+    for number, (threads, capability) in enumerate(WAYS):
+        work = tmp_path / str(number)
+        work.mkdir()
+        done = replay(document, work, threads=threads, capability=capability)
+        assert done.identical, done.differences
+        assert done.agrees, [str(m) for m in done.moved if not m.agrees]
 
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)

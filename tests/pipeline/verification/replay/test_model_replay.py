@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -10,7 +11,17 @@ import pytest
 import torch
 
 import adapters
-from pipeline.verification.replay import Blocks, ModelReplay, Precision, examine, left_out, reachable, same_structure
+from pipeline.verification.replay import (
+    Blocks,
+    DocumentRefused,
+    Examiner,
+    ModelReplay,
+    Precision,
+    examine,
+    left_out,
+    reachable,
+    same_structure,
+)
 
 FAMILIES = ("minilm", "albert", "modernbert", "t5", "qwen3")
 PATCHED = ("minilm", "albert")
@@ -28,6 +39,43 @@ def test_stock_documents_replay_stock_bit_for_bit(
         with torch.no_grad():
             expected = model(**inputs).last_hidden_state
         assert torch.equal(ModelReplay(document, tensors).run(inputs), expected)
+
+
+def spoilt(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The document with one thing wrong in each of its sections."""
+    for path, key, value in (
+        (("constants", "values", 0), "ref", 10_000),
+        (("graphs", 0, "nodes", 0), "op", "aten.bernoulli.p"),
+        (("graphs", 0, "nodes", -1), "out", ["float16", [1]]),
+        (("skeleton", "nodes", -1), "args", []),
+    ):
+        copy = json.loads(json.dumps(document))
+        place = copy
+        for step in path:
+            place = place[step]
+        place[key] = value
+        yield copy
+
+
+@pytest.mark.parametrize("name", ["minilm", "albert"])
+def test_equal_sections_examined_once_give_the_same_answer(
+    name: str, documents: Any, model_of: Any, tensors_of: Any
+) -> None:
+    """What an Examiner has seen before changes neither what it says of a document nor what it refuses."""
+    tensors = tensors_of(model_of(name))
+    warm = Examiner(tensors)
+    patched = documents[f"{name}-patched"]
+    for _ in range(2):
+        assert [warm.examine(d) for d in patched] == [examine(d, tensors) for d in patched]
+    for document in patched:
+        for wrong in spoilt(document):
+            said = []
+            for examiner in (warm, Examiner(tensors)):
+                with pytest.raises(DocumentRefused) as refused:
+                    examiner.examine(wrong)
+                said.append(str(refused.value))
+            assert said[0] == said[1]
+    assert [warm.examine(d) for d in patched] == [examine(d, tensors) for d in patched]
 
 
 @pytest.mark.parametrize("device", ["cpu", "spyre"])
