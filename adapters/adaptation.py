@@ -21,11 +21,12 @@ from .errors import (
 from .guards import guard
 from .handle import Handle
 from .patches.base import Patch, PatchContext
+from .patches.document import ReplayDocuments
 from .patches.dtype import DTYPES, RunDtype
 from .patches.registry import check_set, patch_from
 from .placement import Placement, place_on_host
 from .reversal import Reversal
-from .runner import Runner, compile_blocks
+from .runner import DocumentRunner, Runner, compile_blocks
 from .structure import find_blocks
 from .tasks import base_of, head_names
 
@@ -148,7 +149,7 @@ def _run_dtype(model: nn.Module, patches: Sequence[Patch], dtype: torch.dtype | 
         return {**DTYPES, "float64": torch.float64}[dtype]
     if dtype is not None:
         return dtype
-    named = [p.dtype for p in patches if isinstance(p, RunDtype)]
+    named = [p.dtype for p in patches if isinstance(p, RunDtype | ReplayDocuments)]
     return DTYPES[named[-1]] if named else next(model.parameters()).dtype
 
 
@@ -157,13 +158,20 @@ def _apply(
 ) -> None:
     for patch in patches:
         undo.add(patch.apply(model, context))
+    undo.set_attribute(model, "forward", _forward(model, context, undo, compile_them))
+    undo.set_attribute(model, MARK, True)
+    guard(model, undo)
+
+
+def _forward(model: nn.Module, context: PatchContext, undo: Reversal, compile_them: bool) -> Any:
+    """What runs instead of the stock forward: documents, or the placed model with its blocks compiled."""
+    if context.instead is not None:
+        return DocumentRunner(model, context.instead, context.device, compile_them)
     placement = Placement(model, context.device, context.dtype, context.host_modules, context.host_inputs)
     undo.add(placement.apply())
     if compile_them:
         compile_blocks(find_blocks(model), undo)
-    undo.set_attribute(model, "forward", Runner(model, context, placement))
-    undo.set_attribute(model, MARK, True)
-    guard(model, undo)
+    return Runner(model, context, placement)
 
 
 def _keep_head(whole: nn.Module, base: nn.Module, undo: Reversal) -> None:

@@ -6,16 +6,20 @@ import inspect
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
+from .errors import ShapeRefused
 from .limits import check_inputs, longest_input
 from .patches.base import HostCall, PatchContext
 from .placement import Placement, map_tensors
 from .reversal import Reversal
 from .structure import Block, token_type_table
+
+if TYPE_CHECKING:
+    from .replay.documents import DocumentSet
 
 RECOMPILE_LIMIT = 512
 ACCUMULATED_LIMIT = 8192
@@ -56,6 +60,40 @@ class Runner:
         if "use_cache" in self._parameters:
             values["use_cache"] = False
         return values
+
+
+class DocumentRunner:
+    """Stands in for `model.forward` where the patched model is a set of documents: host tensors in, host tensors out.
+
+    It answers with token vectors alone. Raises ShapeRefused for inputs that no document takes.
+    """
+
+    IGNORED = frozenset({"return_dict", "use_cache"})
+
+    def __init__(self, model: nn.Module, documents: DocumentSet, device: torch.device, compiled: bool) -> None:
+        self._parameters = tuple(inspect.signature(model.forward).parameters)
+        self._name, self._longest = type(model).__name__, longest_input(model)
+        self._documents, self._device, self._compiled = documents, device.type, compiled
+
+    @property
+    def block_calls(self) -> int:
+        """Calls of blocks whose result lay on the device, so far."""
+        return self._documents.block_calls
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        from transformers.modeling_outputs import BaseModelOutput
+
+        values = {**dict(zip(self._parameters, args, strict=False)), **kwargs}
+        given = {k: v for k, v in values.items() if v is not None and v is not False and k not in self.IGNORED}
+        check_inputs(self._name, given, self._longest)
+        taken = self._documents.inputs
+        if "input_ids" not in given or set(given) - set(taken) - {"token_type_ids"}:
+            raise ShapeRefused(f"{self._name}: the documents take {', '.join(taken)}, not {', '.join(sorted(given))}")
+        ids = given["input_ids"].cpu()
+        whole = {"attention_mask": torch.ones_like(ids), "token_type_ids": torch.zeros_like(ids)}
+        inputs = {name: given[name].cpu().long() if name in given else whole[name] for name in taken}
+        with recompiling_is_limited():
+            return BaseModelOutput(last_hidden_state=self._documents.run(inputs, self._device, self._compiled))
 
 
 def compile_blocks(blocks: list[Block], undo: Reversal) -> None:

@@ -6,12 +6,15 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import nn
 
 from ..digests import digest_of, source_digest, sources_digest
+
+if TYPE_CHECKING:
+    from ..replay.documents import DocumentSet
 
 Undo = Callable[[], None]
 
@@ -41,7 +44,7 @@ class PatchContext:
 
     `dtype` is that of the device run. `before` holds what the host does to the inputs of each call, by phase (length
     before mask). `host_modules` holds modules that stay on the host in its dtype; `host_inputs` names inputs of the
-    model that are read there; `declared` what the caller does.
+    model that are read there; `declared` what the caller does; `instead` are documents that stand in for the forward.
     """
 
     device: torch.device
@@ -50,6 +53,7 @@ class PatchContext:
     host_modules: list[nn.Module] = field(default_factory=list)
     host_inputs: list[str] = field(default_factory=list)
     declared: dict[str, str] = field(default_factory=dict)
+    instead: DocumentSet | None = None
 
     def add_stage(self, phase: int, stage: HostStage) -> Undo:
         """Adds a host stage; the result takes it out again."""

@@ -12,6 +12,7 @@ from .base import Patch
 from .borders import CloneAtBorder
 from .contiguous import ContiguousAttention
 from .disentangled import OneHotPositions
+from .document import ReplayDocuments
 from .dtype import RunDtype
 from .elementwise import ReplaceElementwise
 from .embeddings import HostEmbeddings, HostPositions
@@ -71,24 +72,33 @@ ORDER: tuple[type[Patch], ...] = (
 """Canonical order: dtype named first, weights, host parts, layout; casting and moving come after all of them."""
 
 PATTERNS: dict[str, type[Patch]] = {cls.pattern: cls for cls in ORDER}
+WHOLE = ReplayDocuments.pattern
+"""What drafted code is released as: no pattern of the catalogue, and alone in its set."""
 _POSITION = {cls.pattern: i for i, cls in enumerate(ORDER)}
 
 
 def patch_from(data: Mapping[str, Any]) -> Patch:
     """The patch for {"pattern": "P20", "parameters": {...}}; other keys are ignored. Raises PatchParameters."""
     pattern, parameters = data.get("pattern"), data.get("parameters", {})
-    if pattern not in PATTERNS:
+    if not is_known(pattern):
         raise PatchParameters(f"pattern {pattern!r} is not one of {sorted(PATTERNS)}")
-    cls = PATTERNS[pattern]
+    cls = ReplayDocuments if pattern == WHOLE else PATTERNS[str(pattern)]
     unknown = set(parameters) - {f.name for f in fields(cls)}
     if unknown:
         raise PatchParameters(f"{pattern}: unknown parameters {sorted(unknown)}")
     return cls(**parameters)
 
 
+def is_known(pattern: Any) -> bool:
+    """Whether this is a pattern of the library, or the documents of drafted code."""
+    return pattern == WHOLE or pattern in PATTERNS
+
+
 def check_set(patches: Iterable[Patch]) -> None:
     """Raises PatchConflict if a patch lacks one that it needs, or meets one that it cannot stand beside."""
     chosen = list(patches)
+    if len(chosen) > 1 and any(patch.pattern == WHOLE for patch in chosen):
+        raise PatchConflict("documents are the whole patched model: no other patch can stand beside them")
     present = {patch.pattern for patch in chosen}
     for patch in chosen:
         missing = sorted(set(patch.needs) - present)

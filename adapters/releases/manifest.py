@@ -13,11 +13,11 @@ import torch.nn as nn
 from ..describe import ANY, matches
 from ..digests import digest_of
 from ..errors import ManifestRefused, PatchParameters
-from ..patches.registry import PATTERNS, patch_from
+from ..patches.registry import is_known, patch_from
 from ..tasks import base_of
 
 FORMAT = 1
-MAX_BYTES = 1024 * 1024
+MAX_BYTES = 8 * 1024 * 1024
 ORIGINS = ("bundled", "service")
 NOT_BEHAVIOUR = ("evidence", "origin")
 RECORDED = ("digest", "target_digest", "cures")
@@ -198,7 +198,7 @@ def _check(manifest: Manifest) -> None:
     if manifest.origin not in ORIGINS:
         raise ManifestRefused(f"origin {manifest.origin!r} is not one of {ORIGINS}")
     for data in manifest.patches:
-        if not isinstance(data, dict) or data.get("pattern") not in PATTERNS:
+        if not isinstance(data, dict) or not is_known(data.get("pattern")):
             raise ManifestRefused(f"manifest {manifest.name!r}: a patch has an unknown pattern")
         try:
             patch_from(data)

@@ -106,11 +106,31 @@ def adapted_report(subject: Subject) -> dict[str, Any]:
     return dict(report.to_dict())
 
 
+DOCUMENTS_ARE_RUN: dict[str, Any] = {
+    "outcome": "passed",
+    "reason": "",
+    "failures": [],
+    "predicted": [],
+    "fingerprint": None,
+    "fallbacks": [],
+}
+"""OUT of an adapter that is a set of documents: its operators were captured already, execution runs them."""
+
+
+def is_documents(patches: list[dict[str, Any]] | None) -> bool:
+    """Whether an adapter is the documents of drafted code, which have no model that a report could be made of."""
+    from adapters.patches.registry import WHOLE
+
+    return any(p["pattern"] == WHOLE for p in patches or ())
+
+
 def capture(subject: Subject) -> dict[str, Any]:
     """OUT of the capture stage: `passed` if no operation fails, else `failed` with every failure.
 
     A stock model is reported in its own dtype and in fp16: causes of both count.
     """
+    if is_documents(subject.patches):
+        return DOCUMENTS_ARE_RUN
     reports = stock_reports(subject) if subject.patches is None else [adapted_report(subject)]
     failures = failures_of(reports)
     return {

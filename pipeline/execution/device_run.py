@@ -2,10 +2,11 @@
 
 `python -m pipeline.execution.device_run SPEC.json OUT.json`. SPEC: `folder` (config and weights), `profile`, `device`,
 `patches` (list or null), `documents` (JSON file of a candidate's documents, replayed instead of applying patches) with
-`document_of` (which of them each batch runs), `begun` (file to leave before anything that is judged runs), `batches`
-(safetensors, keys "N.input_ids" ...), `outputs` (safetensors to write, keys "N", fp32 [batch, length, width]). OUT:
-`error` ({type, frame, message} or null), `fallbacks`, `executed` (batches run), `blocks` (block calls that ended on the
-device), `seconds`. An exception of the model or device is a result, not a failure of this process.
+`document_of` (which of them each batch runs; null where they are a set that runs any batch), `begun` (file to leave
+before anything that is judged runs), `batches` (safetensors, keys "N.input_ids" ...), `outputs` (safetensors to write,
+keys "N", fp32 [batch, length, width]). OUT: `error` ({type, frame, message} or null), `fallbacks`, `executed` (batches
+run), `blocks` (block calls that ended on the device), `seconds`. An exception of the model or device is a result, not a
+failure of this process.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
+from adapters.replay.documents import DocumentSet
 from adapters.runner import recompiling_is_limited
 from agents.capture.stock import stock_tensors
 from pipeline.errors import CheckpointProblem
 from pipeline.execution.device import Device, open_device
 from pipeline.execution.models import load_weights
+from pipeline.verification.parts import pad_id
 from pipeline.verification.replay import Blocks, Constants, ModelReplay
 
 Batch = dict[str, torch.Tensor]
@@ -60,13 +63,18 @@ class BlockCount:
     def __init__(self, model: Any) -> None:
         from adapters.structure import find_blocks
 
-        self.calls = 0
+        self._hooked, self._forward = 0, model.forward
         for block in find_blocks(model):
             block.module.register_forward_hook(self._count)
 
+    @property
+    def calls(self) -> int:
+        """Calls so far; an adapter that is a set of documents counts its own."""
+        return int(getattr(self._forward, "block_calls", self._hooked))
+
     def _count(self, _block: Any, _args: Any, output: Any) -> None:
         first = output if isinstance(output, torch.Tensor) else output[0]
-        self.calls += first.device.type == "spyre"
+        self._hooked += first.device.type == "spyre"
 
 
 def run_batches(model: Any, batches: list[Batch]) -> Iterator[torch.Tensor]:
@@ -77,22 +85,32 @@ def run_batches(model: Any, batches: list[Batch]) -> Iterator[torch.Tensor]:
 
 
 class Replayed:
-    """A candidate on the device: each batch is run from its document, blocks compiled once for all of them."""
+    """A candidate on the device: each batch is run from its document, or all from the set, blocks compiled once."""
 
-    def __init__(self, model: Any, documents: list[dict[str, Any]], document_of: list[int]) -> None:
+    def __init__(self, model: Any, documents: list[dict[str, Any]], document_of: list[int] | None) -> None:
+        self._pad_id = pad_id(model.config)
         self._tensors = stock_tensors(model)
         self._documents, self._document_of = documents, document_of
         self.calls = 0
 
     def run(self, batches: list[Batch]) -> Iterator[torch.Tensor]:
         """The last hidden state of every batch on the host, fp32. `calls` counts block calls on the device."""
-        blocks, constants = Blocks(), Constants()
         with recompiling_is_limited():
-            for batch, number in zip(batches, self._document_of, strict=True):
-                replay = ModelReplay(self._documents[number], self._tensors, blocks=blocks, constants=constants)
-                output = replay.run(batch, "spyre", compiled=True)
-                self.calls += replay.block_calls
-                yield output.float()
+            yield from self._as_a_set(batches) if self._document_of is None else self._each(batches, self._document_of)
+
+    def _as_a_set(self, batches: list[Batch]) -> Iterator[torch.Tensor]:
+        whole = DocumentSet(self._documents, self._tensors, pad_id=self._pad_id)
+        for batch in batches:
+            yield whole.run(batch, "spyre", compiled=True).float()
+            self.calls = whole.block_calls
+
+    def _each(self, batches: list[Batch], document_of: list[int]) -> Iterator[torch.Tensor]:
+        blocks, constants = Blocks(), Constants()
+        for batch, number in zip(batches, document_of, strict=True):
+            replay = ModelReplay(self._documents[number], self._tensors, blocks=blocks, constants=constants)
+            output = replay.run(batch, "spyre", compiled=True)
+            self.calls += replay.block_calls
+            yield output.float()
 
 
 def describe_error(error: BaseException) -> dict[str, str]:

@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from adapters.limits import longest_input
+from adapters.replay.documents import DocumentSet, cases_for
 from agents.capture.apply import CODE
 from agents.capture.case import Case, cases_of
 from agents.capture.model import capture_stock
@@ -27,6 +30,7 @@ from pipeline.execution.beside import Done, Meanwhile, beside, nothing
 from pipeline.execution.capture_child import capture_in_child
 from pipeline.verification.equivalence import judge_patches, reach_of, subject_of
 from pipeline.verification.measurements import Equivalence, EquivalenceResult
+from pipeline.verification.parts import pad_id
 from pipeline.verification.policy import current_policy
 from pipeline.verification.replay import (
     Constants,
@@ -53,6 +57,9 @@ SANDBOX, CHILD = "sandbox", "a child of ours (library patches only)"
 class Captured:
     """The validated documents of a candidate, one per case, and of stock for the first and the telling one.
 
+    Drafted code is captured for the cases that it would be released with (`is_set`), and every batch is run as the
+    released adapter runs it; library patches for the cases of the batches.
+
     `where` it was captured, `bound` how code and document were compared; fp64 constants are made once for all judges.
     """
 
@@ -66,6 +73,8 @@ class Captured:
     tensors: dict[str, Tensor]
     where: str
     bound: str
+    pad_id: int = 0
+    is_set: bool = False
     constants: Constants = field(default_factory=Constants)
 
     def document_for(self, batch: Batch) -> dict[str, Any]:
@@ -110,7 +119,8 @@ def capture_candidate(
         if patch["pattern"] == CODE:
             check_code(patch["parameters"]["source"])
     config = json.loads((folder / "config.json").read_text())
-    cases = cases_of([dict(b) for b in batches], dtype)
+    is_set = _has_code(plain)
+    cases = released_cases(model, batches, dtype) if is_set else cases_of([dict(b) for b in batches], dtype)
     telling, stocks = telling_case(cases, reach_of(model.config)), dict[int, dict[str, Any]]()
 
     def capture_stock_first(done: Done) -> None:
@@ -132,9 +142,28 @@ def capture_candidate(
         raise DocumentRefused(f"the patched model leaves out {len(missing)} weights, such as {min(missing)!r}")
     if strange := strange_uses_of_tokens(stock, documents[0]):
         raise DocumentRefused(f"token ids become {', '.join(sorted(strange))}, which the stock model does not do")
-    captured = Captured(config, cases, documents, facts, stock, telling, stocks[telling], tensors, where, "")
-    bound = _bind(captured, config, model, plain, batches[0], seed if _has_code(plain) else None)
+    captured = Captured(
+        config,
+        cases,
+        documents,
+        facts,
+        stock,
+        telling,
+        stocks[telling],
+        tensors,
+        where,
+        "",
+        pad_id(model.config),
+        is_set,
+    )
+    bound = _bind(captured, config, model, plain, batches[0], seed if is_set else None)
     return replace(captured, bound=bound)
+
+
+def released_cases(model: Any, batches: Sequence[Batch], dtype: str) -> list[Case]:
+    """The cases that an adapter of drafted code has documents for, up to the longest of the batches."""
+    longest = max(b["input_ids"].shape[1] for b in batches)
+    return [Case(*shape, dtype, tuple(batches[0])) for shape in cases_for(longest, longest_input(model))]
 
 
 def _plain(patches: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -191,6 +220,9 @@ def _bind(
 
 def cpu_outputs(captured: Captured, batches: Sequence[Batch]) -> list[Tensor]:
     """The candidate on the CPU in fp32, from its documents: [batch, length, width] each."""
+    if captured.is_set:
+        whole = DocumentSet(captured.documents, captured.tensors, Precision.FP32, captured.pad_id)
+        return [whole.run(b) for b in batches]
     shared = Constants()
     return [
         ModelReplay(captured.document_for(b), captured.tensors, Precision.FP32, constants=shared).run(b)
@@ -230,10 +262,11 @@ def telling_case(cases: Sequence[Case], reach: int | None) -> int:
 
 
 def judge_set(captured: Captured, batch: Batch, patches: Sequence[Mapping[str, Any]]) -> Equivalence:
-    """Whether the whole set is stock's mathematics: both documents in fp64 on one batch of the first case.
+    """Whether the whole set is stock's mathematics: both documents in fp64 on a batch, brought to the first case.
 
     Bounded patches may add up to their bounds; the cast (P56) has no part in it, fp64 takes it away.
     """
+    batch = in_case(batch, captured.cases[0], captured.pad_id)
     difference = difference_in_fp64(captured, batch)
     bounds = [p.get("bound") or 0.0 for p in patches if p.get("exactness") == "bounded" and p["pattern"] != "P56"]
     limit = current_policy().mathematics["set_relative"]
@@ -252,6 +285,18 @@ def judge_set(captured: Captured, batch: Batch, patches: Sequence[Mapping[str, A
         input_that_shows_it="" if result else "the first hidden batch",
         detail=f"the documents differ by {difference:.2g} of the largest value in fp64",
     )
+
+
+def in_case(batch: Batch, case: Case, pad: int) -> Batch:
+    """The batch cut, padded on the right and filled up with its first row to the case; itself if it is of the case."""
+    if batch["input_ids"].shape == (case.batch, case.length):
+        return batch
+    made = {}
+    for name, tensor in batch.items():
+        kept = tensor[: case.batch, : case.length]
+        wide = F.pad(kept, (0, case.length - kept.shape[1]), value=pad if name == "input_ids" else 0)
+        made[name] = torch.cat([wide, wide[:1].expand(case.batch - len(wide), -1)])
+    return made
 
 
 def difference_in_fp64(captured: Captured, batch: Batch) -> float:

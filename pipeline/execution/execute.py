@@ -27,7 +27,7 @@ from pipeline.execution.beside import Clock, Done, Meanwhile, beside, nothing
 from pipeline.execution.children import call_device_child
 from pipeline.execution.device_run import write_batches
 from pipeline.execution.documents import Captured, capture_candidate, cpu_outputs, judge_each, judge_set
-from pipeline.execution.release_parts import release_parts
+from pipeline.execution.release_parts import dtype_of, release_parts
 from pipeline.execution.standby import Standbys
 from pipeline.execution.stock_side import StockSide
 from pipeline.execution.subject import Subject
@@ -151,7 +151,7 @@ class Execution:
                 on_cpu,
                 captured,
             )
-            return conclude(self._subject, self._plan, self._prepared, measured)
+            return conclude(self._subject, self._plan, self._prepared, measured, captured)
 
     def _on_device(self, captured: Captured | None) -> dict[str, Any] | None:
         """The device child's answer; the documents' mathematics is judged beside it. None, and the child is ended, if
@@ -294,12 +294,13 @@ def run_on_device(
 
 
 def documents_for_child(captured: Captured | None, plan: Plan, workdir: Path) -> dict[str, Any]:
-    """The SPEC keys of a candidate: its documents, and which of them is for which batch."""
+    """The SPEC keys of a candidate: its documents, and which of them is for which batch; None if they are a set."""
     if captured is None:
         return {}
     path = workdir / "documents.json"
     path.write_text(json.dumps(captured.documents))
-    return {"documents": str(path), "document_of": [captured.number_for(b) for b in plan.batches]}
+    numbers = None if captured.is_set else [captured.number_for(b) for b in plan.batches]
+    return {"documents": str(path), "document_of": numbers}
 
 
 def refused(error: dict[str, str]) -> dict[str, Any]:
@@ -355,8 +356,8 @@ def measure(
 
 
 def dtype_that_runs(subject: Subject) -> str:
-    """The dtype the device runs: what the cast of the patches says; without one, the stock model's weights are fp32."""
-    return next((p["parameters"]["dtype"] for p in subject.patches or [] if p["pattern"] == "P56"), "float32")
+    """The dtype the device runs."""
+    return dtype_of(subject.patches)
 
 
 def conversion(profile: str) -> Conversion:
@@ -410,7 +411,9 @@ def qualified_name(module: Any) -> str:
     return f"{type(module).__module__}.{type(module).__qualname__}"
 
 
-def conclude(subject: Subject, plan: Plan, prepared: Prepared, measured: Measurements) -> dict[str, Any]:
+def conclude(
+    subject: Subject, plan: Plan, prepared: Prepared, measured: Measurements, captured: Captured | None = None
+) -> dict[str, Any]:
     """Judge, and bind the measurements to candidate, checkpoint, environment and seeds in one evidence document."""
     verdict = judge(measured, subject.tier)
     evidence = evidence_document(
@@ -427,7 +430,8 @@ def conclude(subject: Subject, plan: Plan, prepared: Prepared, measured: Measure
     kept = summary_of(evidence)
     if subject.candidate is not None:
         lengths = [n for probe in plan.probes for n in probe.lengths]
-        parts = release_parts(prepared.model, subject.patches or [], lengths)
+        documents = captured.documents if captured is not None and captured.is_set else ()
+        parts = release_parts(prepared.model, subject.patches or [], lengths, documents)
         complete = verdict.outcome is Outcome.PASSED and parts is not None
         kept = {**kept, "complete": complete, "capture": measured.notes, **({"manifest": parts} if parts else {})}
     return {

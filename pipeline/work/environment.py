@@ -19,6 +19,7 @@ DISTRIBUTIONS = ("torch", "transformers", "safetensors")
 SOURCES = {
     "simulator": "sim_backend",
     "patches": "adapters/patches",
+    "replay": "adapters/replay",
     "gate": "pipeline/verification",
     "capture": "agents/capture",
     "execution": "pipeline/execution",

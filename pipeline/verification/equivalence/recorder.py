@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from adapters.replay.interpreter import Interpreter
 from pipeline.verification.parts import MASKED_BELOW
 from pipeline.verification.replay import Constants, ModelReplay, Precision
-from pipeline.verification.replay.interpreter import Interpreter
 
 Lead = Callable[[int, Tensor], Tensor]
 """From the number of the call and the stream that came to the stream that goes in."""

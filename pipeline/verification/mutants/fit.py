@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from adapters.replay.arguments import references_of
+from adapters.replay.errors import DocumentRefused
+from adapters.replay.fake_run import HOST, Value, fake
+from adapters.replay.fake_run import Section as FakeSection
+from adapters.replay.operators import PURE, SURGERY
 from pipeline.verification.mutants.sections import Document, Node, Section, constant_metas, replaced_nodes
-from pipeline.verification.replay.arguments import references_of
-from pipeline.verification.replay.errors import DocumentRefused
-from pipeline.verification.replay.fake_run import HOST, Value, fake
-from pipeline.verification.replay.fake_run import Section as FakeSection
-from pipeline.verification.replay.operators import PURE, SURGERY
 
 Fit = Callable[[Section, int, Node], bool]
 """Section, number and new node → whether it would run there."""

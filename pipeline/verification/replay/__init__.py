@@ -14,14 +14,14 @@ ModelReplay(document, tensors, precision).run(inputs, device, compiled)
 check_binding(config, patches, document, run, seed)     the code, run in the sandbox, equals the replay
 """
 
+from adapters.replay.errors import DocumentRefused
+from adapters.replay.model import Blocks, Constants, ModelReplay
+from adapters.replay.precision import Precision
+from adapters.replay.validate import Examiner, Facts, check_case, document_digest, examine, validate_model
 from pipeline.verification.replay.binding import check_binding
-from pipeline.verification.replay.errors import DocumentRefused
 from pipeline.verification.replay.lint import check_code
-from pipeline.verification.replay.model import Blocks, Constants, ModelReplay
-from pipeline.verification.replay.precision import Precision
 from pipeline.verification.replay.structure import left_out, reachable, same_structure
 from pipeline.verification.replay.tokens import looks_up_made_tables, strange_uses_of_tokens
-from pipeline.verification.replay.validate import Examiner, Facts, check_case, document_digest, examine, validate_model
 
 __all__ = [
     "Blocks",

@@ -13,11 +13,10 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
+from adapters.replay.errors import DocumentRefused
+from adapters.replay.model import ModelReplay
 from agents.capture.stock import stock_tensors
 from agents.capture.weights import random_stock
-
-from .errors import DocumentRefused
-from .model import ModelReplay
 
 RUNS = 12
 """Runs of one binding: a counter that changes the result within so many calls is seen."""

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .errors import DocumentRefused
+from adapters.replay.errors import DocumentRefused
 
 MODULES = frozenset(
     {"torch", "math", "functools", "types", "typing", "collections", "dataclasses", "transformers", "__future__"}

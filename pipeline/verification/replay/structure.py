@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .arguments import references, references_of
-from .errors import DocumentRefused
+from adapters.replay.arguments import references, references_of
+from adapters.replay.errors import DocumentRefused
 
 FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 
@@ -180,7 +180,7 @@ def _writes(nodes: Sequence[tuple[int, dict[str, Any]]]) -> dict[int, list[int]]
 
     Views share memory, so that a write to a view counts for its source and the other way round.
     """
-    from .operators import SURGERY, VIEWS
+    from adapters.replay.operators import SURGERY, VIEWS
 
     shares: dict[int, set[int]] = {}
     writes: dict[int, list[int]] = {}

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .arguments import references_of
-from .frame import metas
-from .operators import MOVES, SURGERY, VIEWS
+from adapters.replay.arguments import references_of
+from adapters.replay.frame import metas
+from adapters.replay.operators import MOVES, SURGERY, VIEWS
 
 IDS = "input_ids"
 FLOAT, INDEX, LITERAL_TABLE, BLOCK = "a float", "an index that was computed", "a table of literals", "a block"

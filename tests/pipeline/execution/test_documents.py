@@ -18,7 +18,7 @@ from pipeline.execution import documents
 from pipeline.execution.capture_child import capture_in_child
 from pipeline.execution.check import base_spec, run_stage
 from pipeline.verification.measurements import EquivalenceResult
-from pipeline.verification.replay import DocumentRefused
+from pipeline.verification.replay import DocumentRefused, document_digest
 
 CONFIG: dict[str, Any] = {
     "model_type": "bert",
@@ -82,7 +82,7 @@ def test_drafted_code_is_captured_in_the_sandbox_and_bound(folder: Path) -> None
     found = captured(folder, *LIBRARY, SAME)
     assert found.where == "sandbox"
     assert "run in the sandbox" in found.bound
-    assert [d["length"] for d in found.notes()["documents"]] == [64, 40]
+    assert [(d["batch"], d["length"]) for d in found.notes()["documents"]] == [(8, 64), (1, 64)], "as it is released"
     assert documents.judge_set(found, batch(), [*LIBRARY, SAME]).result is EquivalenceResult.EXACT
     judged = documents.judge_each(found, random_stock(CONFIG, seed=9), [*LIBRARY, SAME], seed=4)
     assert [e.patch for e in judged] == ["P56", "P40", "P54", "P61", "P63", "code"]
@@ -134,6 +134,35 @@ def test_without_a_sandbox_drafted_code_is_refused(folder: Path, no_sandbox: Non
         captured(folder, *LIBRARY, SAME)
     with pytest.raises(CandidateRefused, match="in the sandbox only"):
         capture_in_child(CONFIG, [SAME], [])
+
+
+@pytest.mark.sandbox
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_drafted_code_is_released_as_the_documents_that_were_verified(folder: Path, tmp_path: Path) -> None:
+    drafts = [PatchDraft(p["pattern"], p["parameters"], Drafter.RULES) for p in LIBRARY]
+    drafts.append(PatchDraft(SAME["pattern"], SAME["parameters"], Drafter.LLM, cures=("x",), model="scripted"))
+    candidate = Candidate("tiny", "profile-2026-08", "float16", tuple(drafts)).to_dict()
+    work = tmp_path / "work"
+    work.mkdir()
+    spec = base_spec(str(folder), "profile-2026-08", "synthetic", "simulator", work)
+    out = run_stage("execute", {**spec, "candidate": candidate})
+    assert out["outcome"] == "passed", out["reason"]
+    assert out["evidence"]["complete"]
+    (patch,) = out["evidence"]["manifest"]["patches"]
+    assert (patch["pattern"], patch["drafter"], patch["model"], patch["cures"]) == (
+        "document",
+        "llm",
+        "scripted",
+        ["x"],
+    )
+    verified = [d["digest"] for d in out["evidence"]["capture"]["documents"]]
+    assert [document_digest(d) for d in patch["parameters"]["documents"]] == verified
+    adapter = {"patches": [patch]}
+    captured_again = run_stage("capture", {**spec, "adapter": adapter})
+    assert captured_again["outcome"] == "passed"
+    shipped = run_stage("execute", {**spec, "adapter": adapter})
+    assert shipped["outcome"] == "passed", shipped["reason"]
 
 
 @pytest.mark.sandbox

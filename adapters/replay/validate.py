@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping
@@ -13,8 +12,7 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from agents.types import canonical
-
+from ..digests import digest_of
 from . import limits
 from .arguments import references_of
 from .errors import DocumentRefused
@@ -53,7 +51,7 @@ class Facts:
 
 def document_digest(document: Mapping[str, Any]) -> str:
     """sha256 over the canonical JSON of a document."""
-    return hashlib.sha256(canonical(document)).hexdigest()
+    return digest_of(document)
 
 
 def validate_model(document: Any, stock: Mapping[str, Tensor], *, placed: bool = True) -> None:
