@@ -11,7 +11,7 @@ from torch import nn
 
 from .adaptation import adapt
 from .errors import AdapterError
-from .patches.registry import PATTERNS, in_order
+from .patches.registry import class_of, in_order
 
 Data = Mapping[str, Any]
 SPLITTERS = ("P27",)
@@ -38,11 +38,11 @@ def _alone(patches: Sequence[Data]) -> list[list[Data]]:
 
 
 def _needed(patch: Data, patches: Sequence[Data]) -> list[Data]:
-    return [p for p in patches if p["pattern"] in PATTERNS[patch["pattern"]].needs]
+    return [p for p in patches if p["pattern"] in class_of(patch["pattern"]).needs]
 
 
 def _checked(whole: nn.Module, chosen: list[Data], inputs: Any, real: Any, stock: torch.Tensor) -> dict[str, Any]:
-    cls = PATTERNS[chosen[-1]["pattern"]]
+    cls = class_of(chosen[-1]["pattern"])
     with adapt(whole, patches=in_order(chosen), device="cpu", dtype="float64", compile=False):
         found = whole(**inputs).last_hidden_state[real]
     difference = float((found - stock).abs().max() / stock.abs().max())

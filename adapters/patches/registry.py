@@ -74,7 +74,8 @@ ORDER: tuple[type[Patch], ...] = (
 PATTERNS: dict[str, type[Patch]] = {cls.pattern: cls for cls in ORDER}
 WHOLE = ReplayDocuments.pattern
 """What drafted code is released as: no pattern of the catalogue, and alone in its set."""
-_POSITION = {cls.pattern: i for i, cls in enumerate(ORDER)}
+_KNOWN = {**PATTERNS, WHOLE: ReplayDocuments}
+_POSITION = {pattern: i for i, pattern in enumerate(_KNOWN)}
 
 
 def patch_from(data: Mapping[str, Any]) -> Patch:
@@ -82,7 +83,7 @@ def patch_from(data: Mapping[str, Any]) -> Patch:
     pattern, parameters = data.get("pattern"), data.get("parameters", {})
     if not is_known(pattern):
         raise PatchParameters(f"pattern {pattern!r} is not one of {sorted(PATTERNS)}")
-    cls = ReplayDocuments if pattern == WHOLE else PATTERNS[str(pattern)]
+    cls = class_of(str(pattern))
     unknown = set(parameters) - {f.name for f in fields(cls)}
     if unknown:
         raise PatchParameters(f"{pattern}: unknown parameters {sorted(unknown)}")
@@ -91,7 +92,12 @@ def patch_from(data: Mapping[str, Any]) -> Patch:
 
 def is_known(pattern: Any) -> bool:
     """Whether this is a pattern of the library, or the documents of drafted code."""
-    return pattern == WHOLE or pattern in PATTERNS
+    return pattern in _KNOWN
+
+
+def class_of(pattern: str) -> type[Patch]:
+    """The class that carries a pattern. Raises KeyError for an unknown one."""
+    return _KNOWN[pattern]
 
 
 def check_set(patches: Iterable[Patch]) -> None:
