@@ -74,6 +74,7 @@ class DocumentRunner:
         self._parameters = tuple(inspect.signature(model.forward).parameters)
         self._name, self._longest = type(model).__name__, longest_input(model)
         self._documents, self._device, self._compiled = documents, device.type, compiled
+        torch.empty(0, device=device)  # a device that starts on first use does so now: operators alone do not start it
 
     @property
     def block_calls(self) -> int:
