@@ -152,16 +152,20 @@ def config_folder(config: dict[str, Any]) -> Iterator[Path]:
 
 
 def adapter_of(folder: Path) -> dict[str, Any] | None:
-    """The bundled adapter that matches a folder."""
+    """The bundled adapter that matches a folder, its part for the folder's family."""
     from pipeline.execution.check import base_spec, matching_manifest, run_stage
+    from pipeline.execution.subject import adapter_for
 
     with tempfile.TemporaryDirectory(prefix="spyre-bench-") as work:
         found = run_stage("inspect", base_spec(str(folder), PROFILE, "synthetic", "simulator", Path(work)))
-        return matching_manifest(found["family"], PROFILE)
+        return adapter_for(matching_manifest(found["family"], PROFILE), found["family"])
 
 
 def candidate_of(folder: Path) -> dict[str, Any]:
-    """The bundled adapter's patches as a candidate, which is verified whole. Raises NotVerified without one."""
+    """The bundled adapter's patches for the folder's family as a candidate, which is verified whole.
+
+    Raises NotVerified without one.
+    """
     from agents.types import Candidate, Drafter, Exactness, PatchDraft
 
     manifest = adapter_of(folder)
