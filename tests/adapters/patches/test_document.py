@@ -16,8 +16,7 @@ from adapters.errors import PatchConflict, PatchDoesNotApply, PatchParameters, S
 from adapters.patches.registry import patch_from
 from adapters.releases.manifest import Manifest, manifest_from_dict, record_digests
 from adapters.replay.documents import DocumentSet, cases_for
-
-from . import drafted
+from tests.adapters.patches import drafted
 
 CAPTURE_S = 600
 
