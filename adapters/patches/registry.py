@@ -74,7 +74,7 @@ ORDER: tuple[type[Patch], ...] = (
 PATTERNS: dict[str, type[Patch]] = {cls.pattern: cls for cls in ORDER}
 WHOLE = ReplayDocuments.pattern
 """What drafted code is released as: no pattern of the catalogue, and alone in its set."""
-_KNOWN = {**PATTERNS, WHOLE: ReplayDocuments}
+_KNOWN: dict[str, type[Patch]] = {**PATTERNS, WHOLE: ReplayDocuments}
 _POSITION = {pattern: i for i, pattern in enumerate(_KNOWN)}
 
 
