@@ -4,6 +4,7 @@
     sim_backend.use_profile("profile-2026-04")    # before the first use of the device; the default is profile-2026-08
     x.to("spyre")
     sim_backend.capability(model, inputs)
+    sim_backend.GraphForm(model.to("spyre"))      # one graph instead of one per block
 
 Importing this registers the device if torch is loaded and has not done so; `import torch` does it by itself when this
 package is installed. With TORCH_DEVICE_BACKEND_AUTOLOAD=0 neither does; `use_profile` and `capability` still do.
@@ -17,11 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sim_backend.capabilities import capability
+    from sim_backend.graph_form import GraphForm
     from sim_backend.profiles import Profile, current_profile
 
-__all__ = ["capability", "current_profile", "use_profile"]
+__all__ = ["GraphForm", "capability", "current_profile", "use_profile"]
 
-_LAZY = {"capability": "sim_backend.capabilities", "current_profile": "sim_backend.profiles"}
+_LAZY = {
+    "GraphForm": "sim_backend.graph_form",
+    "capability": "sim_backend.capabilities",
+    "current_profile": "sim_backend.profiles",
+}
 
 
 def use_profile(name: str, overrides: dict[str, Any] | None = None, /, **keywords: Any) -> Profile:

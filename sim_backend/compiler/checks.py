@@ -9,10 +9,11 @@ import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch.fx import Graph, Node
 
-from sim_backend.compiler import device_ops
+from sim_backend.compiler import device_ops, regions
 from sim_backend.compiler.defects import meet_defects, meet_input
 from sim_backend.compiler.identity import compile_identity
 from sim_backend.compiler.origins import origin_of
+from sim_backend.compiler.program import Program
 from sim_backend.compiler.session import Refusal, RefusalKind, Session, current_session
 from sim_backend.compiler.sticks import stick_of
 from sim_backend.device.parts import part_of
@@ -32,17 +33,28 @@ class GraphChecks(CustomGraphPass):
     """Walks the graph once. `uuid` puts the profile's digest and our sources into every compile-cache key."""
 
     def __call__(self, graph: Graph) -> None:
-        """Check every node on the device."""
+        """Check every node on the device; of a graph with regions in its flat form, with the graph that calls them."""
         session = current_session()
-        for node in graph.nodes:
-            if node.op == "placeholder" and _on_device(node):
-                meet_input(session, node)
-            if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload) and _on_device(node):
-                check_node(session, node)
+        if not session.has_regions:
+            check_graph(session, graph)
+        elif regions.calls_in(graph):
+            flat, copies = regions.flattened(graph.owning_module)
+            check_graph(session, flat)
+            regions.share_bodies(session, graph, copies)
+            session.program = Program(flat)
 
     def uuid(self) -> str:
         """In the compile-cache key."""
         return compile_identity()
+
+
+def check_graph(session: Session, graph: Graph) -> None:
+    """Check every node on the device."""
+    for node in graph.nodes:
+        if node.op == "placeholder" and _on_device(node):
+            meet_input(session, node)
+        if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload) and _on_device(node):
+            check_node(session, node)
 
 
 def check_node(session: Session, node: Node) -> None:

@@ -24,6 +24,7 @@ _WRONG = "spyre_wrong"
 _WITHIN = "spyre_within"
 _UNIMPLEMENTED = "spyre_unimplemented"
 _KEPT = "spyre_kept"  # its lowered value is an input of a defect further on
+VERDICT = (_WRONG, _WITHIN, _UNIMPLEMENTED, _KEPT, "should_fallback")  # what the checks leave in a node's `meta`
 _POINTWISE = frozenset(["aten.add", "aten.sub", "aten.mul", "aten.div", "aten.neg", "prims.convert_element_type"])
 
 
@@ -219,6 +220,20 @@ def judge_bundle(session: Session, name: str, nodes: int, origins: Iterable[Any]
         origin = origin_of(pick_origin(origins))
         session.refuse(Refusal(BUNDLE_ABORT.kind, problem, origin, "E-55", at_call=True, effect=BUNDLE_ABORT))
     return [Evaluation("E-55", problem is not None, name, problem or "")]
+
+
+def reads_beyond(node: Node, judged: Node) -> bool:
+    """True if a defect found on `judged`, a copy of `node`, reads what is no operation of the graph of `node`."""
+    paths = [path for found, _ in judged.meta.get(_WRONG, ()) for path in found.rule.effect.reaches]
+    return any(_is_beyond(node, path) for path in paths)
+
+
+def _is_beyond(node: Any, path: tuple[int, ...]) -> bool:
+    for position in path:
+        if node.op != "call_function":
+            return True
+        node = node.args[position]
+    return bool(node.op != "call_function")
 
 
 def _reached(node: Any, path: tuple[int, ...]) -> Node:

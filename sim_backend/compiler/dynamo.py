@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -37,16 +38,33 @@ def compile_graph(
     gm: torch.fx.GraphModule, example_inputs: Sequence[Any], patches: dict[str, Any] | None = None
 ) -> Callable[..., Any]:
     """The compiled graph. Raises InductorError around sim_backend.errors.Unsupported at the first refusal."""
+    from sim_backend.compiler.program import Inseparable
+    from sim_backend.compiler.regions import calls_in, in_place
+    from sim_backend.compiler.registration import register
+
+    register()
+    if not calls_in(gm.graph):
+        return _compile(gm, example_inputs, patches)
+    flat = in_place(gm)
+    try:
+        return _compile(gm, example_inputs, patches, has_regions=True)
+    except torch._inductor.exc.InductorError as error:
+        if not isinstance(error.inner_exception, Inseparable):
+            raise
+        return _compile(flat, example_inputs, patches)
+
+
+def _compile(
+    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], patches: dict[str, Any] | None, has_regions: bool = False
+) -> Callable[..., Any]:
     from torch._inductor.compile_fx import compile_fx
 
     from sim_backend.compiler.decompositions import decomposition_table
-    from sim_backend.compiler.registration import register
     from sim_backend.compiler.session import Session
     from sim_backend.compiler.swap import compiling, config_patches
 
-    register()
-    session = Session(active())
-    with compiling(session):
+    session = Session(active(), has_regions=has_regions)
+    with compiling(session), whole_attention() if has_regions else contextlib.nullcontext():
         compiled: Callable[..., Any] = compile_fx(
             gm,
             list(example_inputs),
@@ -102,6 +120,28 @@ def _register_attention() -> torch.library.Library:
     for key in ("AutogradPrivateUse1", "PrivateUse1"):
         library.impl("scaled_dot_product_attention", scaled_dot_product_attention, key)
     return library
+
+
+@contextlib.contextmanager
+def whole_attention() -> Iterator[None]:
+    """Attention stays one operation inside nested regions as well, which are traced below the autograd keys.
+
+    There functionalisation would take it for a composite of parts.
+    """
+    parts, key = torch.ops.aten.scaled_dot_product_attention.default, torch._C.DispatchKey.CompositeImplicitAutograd
+
+    def route(query: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        if query.device.type == "spyre":
+            return scaled_dot_product_attention(query, *args, **kwargs)
+        result: torch.Tensor = parts._op_dk(key, query, *args, **kwargs)
+        return result
+
+    library = torch.library.Library("aten", "IMPL")
+    try:
+        library.impl("scaled_dot_product_attention", route, "Functionalize")
+        yield
+    finally:
+        library._destroy()
 
 
 def scaled_dot_product_attention(

@@ -20,6 +20,7 @@ from torch._inductor.scheduler import (
 )
 
 from sim_backend.compiler.identity import compile_identity
+from sim_backend.compiler.program import Inseparable
 from sim_backend.compiler.session import current_session
 
 
@@ -90,6 +91,8 @@ class Bundler(CustomSchedulerPass):
 
     def __call__(self, nodes: list[BaseSchedulerNode]) -> list[BaseSchedulerNode]:
         """The node list with bundles in the place of their members."""
+        if current_session().program is not None:
+            _check_one_bundle(nodes)
         if current_session().profile.ops_per_kernel == 1:  # no fusion: one operation, one kernel (facts 4.4)
             return [b for n in nodes for b in (self._close([n]) if is_device_node(n) else [n])]
         grouped: list[BaseSchedulerNode] = []
@@ -114,3 +117,11 @@ class Bundler(CustomSchedulerPass):
     def uuid(self) -> str:
         """In the compile-cache key: profile digest and simulator sources."""
         return compile_identity()
+
+
+def _check_one_bundle(nodes: list[BaseSchedulerNode]) -> None:
+    """Raises Inseparable unless a graph with regions has nothing but device operations and calls of regions."""
+    for node in nodes:
+        is_call = isinstance(node.node, ir.InvokeSubgraph | ir.MultiOutput)
+        if not (is_call or is_device_node(node)):
+            raise Inseparable(f"{node.get_name()} ends a bundle")

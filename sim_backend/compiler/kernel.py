@@ -10,8 +10,10 @@ from typing import Any
 import torch
 from torch._inductor import ir
 from torch._inductor.virtualized import V
+from torch.fx import Node
 
 from sim_backend.compiler.decisions import Decisions
+from sim_backend.compiler.program import BORDERS
 from sim_backend.compiler.session import current_session
 from sim_backend.compiler.sticks import row_stride
 from sim_backend.layouts import SpyreTensorLayout, is_held
@@ -147,17 +149,21 @@ class KernelSource:
         return self.flats[root]
 
     def render(self) -> str:
-        """The body: entry reads, lines, stores of what leaves the kernel, then the simulated time of its launch."""
+        """The body: entry reads, lines, stores of what leaves the kernel, then the simulated time of its launch.
+
+        A graph with nested regions is one launch, which its wrapper writes.
+        """
         entry = [self._read(root) for root in self.parameters if root in self.flats and root not in self.produced]
         stores = [self._write(root) for root in self.parameters if root in self.written]
-        return "".join(f"    {line}\n" for line in [*entry, *self.lines, *stores, self._launch()])
+        launch = [self._launch()] if current_session().program is None else []
+        return "".join(f"    {line}\n" for line in [*entry, *self.lines, *stores, *launch])
 
     def _launch(self) -> str:
         buffers = [buffer_facts(root) for root in self.parameters]
         return f"rt.launch({sum(b.extent * b.dtype.itemsize for b in buffers)}, {self.flop})"
 
     def _read(self, root: str) -> str:
-        width = f", {buffer_facts(root).row}" if root in V.graph.graph_inputs else ""
+        width = f", {buffer_facts(root).row}" if enters(root) else ""
         copy = ".clone()" if root in self.written else ""
         return f"{self.flats[root]} = rt.read({self.parameters[root]}{width}{from_start(root)}){copy}"
 
@@ -168,4 +174,27 @@ class KernelSource:
 
 def from_start(root: str) -> str:
     """The argument by which a graph input is taken from the start of its storage, as E-31 has it, or ""."""
-    return ", start=True" if root in V.graph.graph_inputs and current_session().profile.has("E-31") else ""
+    return ", start=True" if enters(root) and current_session().profile.has("E-31") else ""
+
+
+def enters(root: str) -> bool:
+    """True for an input of the graph; of a nested region, for one that no other operation of the graph has made."""
+    inputs = V.graph.graph_inputs
+    if root not in inputs:
+        return False
+    borders = V.graph.module.meta.get(BORDERS)
+    return borders is None or list(inputs).index(root) not in borders.inner
+
+
+def origins_of(operation: Any) -> list[Node]:
+    """The FX nodes that `operation` comes from; in a nested region without those of the graph around it."""
+    origins = [] if operation is None else list(operation.get_origins())
+    inside = V.graph.module.graph if BORDERS in V.graph.module.meta else None
+    return [o for o in origins if inside is None or o.graph is inside]
+
+
+def leaving() -> set[str]:
+    """The buffers that leave the graph as its outputs; of a nested region, those that leave the graph around it."""
+    names = V.graph.get_output_names()
+    borders = V.graph.module.meta.get(BORDERS)
+    return {name for i, name in enumerate(names) if borders is None or i in borders.leaving}

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch._inductor.scheduler import BaseSchedulerNode
 
-from sim_backend.compiler.kernel import KernelSource
+from sim_backend.compiler.kernel import KernelSource, origins_of
 from sim_backend.compiler.rules import NodeRules
 from sim_backend.compiler.session import Session
 from sim_backend.profiles import Profile
@@ -20,7 +20,7 @@ def check_kernel(kernel: KernelSource, session: Session, nodes: Sequence[BaseSch
     """Refuse a kernel that is beyond a limit; one with an unimplemented operation is an exception and no kernel."""
     if kernel.unimplemented:
         return
-    origins = [o for n in nodes if n.node is not None for o in n.node.get_origins()]
+    origins = [o for n in nodes for o in origins_of(n.node)]
     for thing in problems(kernel, session.profile):
         NodeRules(session, origins).refuse("unsupported_op", thing)
 

@@ -27,7 +27,7 @@ from sim_backend.compiler import spans
 from sim_backend.compiler.defects import evaluations_of, judge_bundle
 from sim_backend.compiler.emit import Emitter
 from sim_backend.compiler.ir import NativeCall
-from sim_backend.compiler.kernel import KernelSource, buffer_facts, from_start
+from sim_backend.compiler.kernel import KernelSource, buffer_facts, enters, from_start, leaving, origins_of
 from sim_backend.compiler.kernel_limits import check_kernel, product_problem
 from sim_backend.compiler.origins import origin_of, pick_origin
 from sim_backend.compiler.rules import NodeRules
@@ -117,7 +117,7 @@ def _emit(kernel: KernelSource, session: Session, node: BaseSchedulerNode) -> No
 
 def _emit_loops(kernel: KernelSource, session: Session, node: SchedulerNode) -> None:
     assert node.node is not None
-    rules = NodeRules(session, node.node.get_origins(), reduces=node.is_reduction())
+    rules = NodeRules(session, origins_of(node.node), reduces=node.is_reduction())
     iteration, reduction = node._sizes
     names = [sympy.Symbol(f"x{i}", integer=True, nonnegative=True) for i in range(len(iteration) + len(reduction))]
     emitter = Emitter(kernel, rules, names, [int(n) for n in (*iteration, *reduction)], len(reduction))
@@ -143,7 +143,7 @@ def _is_stick_reduction(name: str) -> bool:
 
 
 def _emit_native(kernel: KernelSource, session: Session, call: NativeCall) -> None:
-    rules = NodeRules(session, call.get_origins())
+    rules = NodeRules(session, origins_of(call))
     if not rules.native(str(call.fx_node.target)):
         kernel.unimplemented.append(call.kind)
     nodes = call.operand_nodes()
@@ -203,11 +203,7 @@ def _operand(kernel: KernelSource, rules: NodeRules, operand: Any, node: Node | 
         if lane.problem is None:
             _align(rules, operand.get_name(), layout.dtype, size, stride)
     region = f"{tuple(size)}, {tuple(stride)}, {facts.offset + offset}"
-    if (
-        facts.root in V.graph.graph_inputs
-        and facts.root not in kernel.written
-        and stride != sorted(stride, reverse=True)
-    ):
+    if enters(facts.root) and facts.root not in kernel.written and stride != sorted(stride, reverse=True):
         return f"rt.matrix({kernel.parameter(facts.root)}, {facts.row}, {region}{from_start(facts.root)})"
     return f"torch.as_strided({kernel.flat(facts.root)}, {region})"
 
@@ -227,14 +223,17 @@ def _turned(size: Sequence[int], stride: Sequence[int]) -> int | None:
 
 def _mark_outputs(kernel: KernelSource, session: Session, nodes: Sequence[BaseSchedulerNode]) -> tuple[Evaluation, ...]:
     """E-51 for bool buffers that leave; E-18 tags only on outputs of the graph, each of which was asked about."""
-    outputs = set(V.graph.get_output_names())
+    outputs = leaving()
     asked: list[Evaluation] = []
     for root in list(kernel.produced):
         facts = buffer_facts(root)
+        if session.program is not None and root not in outputs:  # it goes on to a region of the same bundle
+            kernel.tags.pop(root, None)
+            continue
         if root not in outputs or facts.dtype not in (torch.float16, torch.bfloat16):
             kernel.tags.pop(root, None)
         maker = next(n for n in nodes if root in n.get_buffer_names())
-        origins = maker.node.get_origins() if maker.node is not None else ()
+        origins = origins_of(maker.node)
         if facts.dtype == torch.bool:
             NodeRules(session, origins).stored_bool(root)
         if root in outputs and facts.dtype in (torch.float16, torch.bfloat16) and session.profile.has("E-18"):
@@ -265,13 +264,23 @@ def _write_call(
         name = wrapper.src_to_kernel[key] = f"{base}_{len(wrapper.src_to_kernel)}"
         wrapper.header.splice(f"\n\ndef {name}({parameters}):\n{body}".replace("@KERNEL@", name))
     wrapper.writeline(f"{name}({', '.join(kernel.parameters)})")
-    origins = [o for n in nodes if n.node is not None for o in n.node.get_origins()]
+    origins = [o for n in nodes for o in origins_of(n.node)]
     of_nodes = evaluations_of(session, dict.fromkeys(origins))
-    errata = (*of_nodes, *outputs, *judge_bundle(session, name, len(nodes), origins))
+    errata = (*of_nodes, *outputs, *_of_bundle(session, name, kernel, len(nodes), origins))
     session.sparse.update(kernel.sparse)
     kernel.note_layouts()
     record = KernelRecord(name, len(nodes), dict(kernel.ops), len(kernel.local), errata, kernel.decisions)
     session.kernels.append(record)
+
+
+def _of_bundle(
+    session: Session, name: str, kernel: KernelSource, nodes: int, origins: Sequence[Any]
+) -> list[Evaluation]:
+    """The rules on a whole bundle; of a graph with regions the wrapper asks them, for the bundle is the graph."""
+    if session.program is None:
+        return judge_bundle(session, name, nodes, origins)
+    session.program.add(V.graph.name or "", name, nodes, kernel.flop)
+    return []
 
 
 def _body(kernel: KernelSource, base: str) -> str:
@@ -285,7 +294,7 @@ def _kernel_name(nodes: Sequence[BaseSchedulerNode]) -> str:
     """ "sdsc_fused_addmm_gelu": the ATen operations in program order."""
     words: dict[str, None] = {}
     for node in nodes:
-        origin = pick_origin(node.node.get_origins()) if node.node is not None else None
+        origin = pick_origin(origins_of(node.node))
         if origin is not None and (found := re.match(r"\w+\.(\w+)", origin_of(origin).op)):
             words[found.group(1).strip("_")] = None
     return f"sdsc_fused_{'_'.join(words)[:_NAME_LIMIT]}".rstrip("_")

@@ -10,13 +10,16 @@ import contextlib
 import contextvars
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sim_backend.compiler.decisions import Decisions
 from sim_backend.errata.rule import Evaluation, RefusalKind, Refuse, Refusing, Triggered, Unimplemented, Within, Wrong
 from sim_backend.errors import Unsupported
 from sim_backend.layouts import SpyreTensorLayout
 from sim_backend.profiles import Profile
+
+if TYPE_CHECKING:
+    from sim_backend.compiler.program import Program
 
 __all__ = ["KernelRecord", "Origin", "Refusal", "RefusalKind", "Session", "Trigger", "current_session", "entered"]
 
@@ -102,6 +105,8 @@ class Session:
     required_layouts: dict[str, SpyreTensorLayout] = field(default_factory=dict)  # buffer -> what was asked for
     sparse: set[str] = field(default_factory=set)  # buffers with one element per stick
     evaluations: dict[str, tuple[Evaluation, ...]] = field(default_factory=dict)
+    has_regions: bool = False  # the graph calls nested compile regions
+    program: Program | None = None  # what they add up to, once they are checked
 
     def refuse(self, refusal: Refusal) -> None:
         """Raise Unsupported (or what the refusal's effect raises), or note the refusal and return when recording."""

@@ -25,9 +25,11 @@ CONFIG: dict[str, Any] = {
     "epilogue_fusion": False,
     "prologue_fusion": False,
     "reorder_for_peak_memory": False,
+    "max_fusion_buffer_group_pairwise_attempts": 0,  # no pair is fused (SpyreScheduling), so none is looked at
     "pattern_matcher": False,
     "comprehensive_padding": False,
     "layout_optimization": False,
+    "graph_partition": False,
     "size_asserts": False,
     "nan_asserts": False,
     "assume_aligned_inputs": True,
@@ -68,7 +70,7 @@ def _attributes() -> list[tuple[Any, str, Any]]:
     """(owner, attribute, value while compiling)."""
     import torch._prims_common as prims
     from torch._inductor import graph, ir, lowering, sizevars
-    from torch._inductor.fx_passes import post_grad
+    from torch._inductor.fx_passes import joint_graph, post_grad
 
     from sim_backend.compiler.defects import replacing
 
@@ -88,6 +90,7 @@ def _attributes() -> list[tuple[Any, str, Any]]:
     return [
         (prims, "_computation_dtype_map", {}),  # fp16 and bf16 compute in their own dtype
         (lowering, "use_two_step_variance", no_welford),  # variance is welford_reduce, which no profile has
+        (joint_graph, "lazy_init", _no_patterns),
         (post_grad, "noop_registry", kept),  # a clone makes a fresh buffer, which matters at block borders (E-18)
         (ir.Loops, "has_large_inner_fn", realise_all),  # every loop nest is realised: one operation a node
         (graph.GraphLowering, "call_function", replacing(graph.GraphLowering.call_function)),
@@ -97,6 +100,10 @@ def _attributes() -> list[tuple[Any, str, Any]]:
 
 def _same(index: Any) -> Any:
     return index
+
+
+def _no_patterns(input_device: Any = None) -> None:
+    """Inductor traces a hundred patterns before its first graph, of which `pattern_matcher: False` applies none."""
 
 
 @contextlib.contextmanager

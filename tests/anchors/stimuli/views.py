@@ -31,7 +31,8 @@ def _index_copy(dim: int) -> Pair:
     return both(lambda t, i, s: torch.index_copy(t, dim, i, s), target, rows, source)
 
 
-@stimulus("E-28", published={AUG: Wrong(), SEP: Right(0.002)})  # the page lists August only: #3705 is closed
+# #3705 is closed; the probe that failed on 2026-08-22 is of August's build (sim_backend/errata/catalogue/views.yaml).
+@stimulus("E-28", published={AUG: Wrong(), SEP: Right(0.002)})
 def index_copy_on_an_inner_device_dim() -> Pair:
     return _index_copy(0)
 

@@ -1,0 +1,46 @@
+"""Graph form (design §5): a whole model as one compiled graph, whose layers are compiled once per kind."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+
+class GraphForm:
+    """`model` on the device as one static graph. Its blocks are nested compile regions while it is called.
+
+    `blocks` are paths or modules, by default the elements of the largest module list; one whose forward was replaced on
+    the instance is compiled in its place. Values and errata are those of
+    `torch.compile(model, fullgraph=True, dynamic=False)`; only the time to compile differs. A call raises what the
+    compiled model raises.
+    """
+
+    def __init__(self, model: torch.nn.Module, blocks: Sequence[str | torch.nn.Module] | None = None) -> None:
+        import torch
+
+        from sim_backend.compiler.fake_model import paths_of
+
+        kinds = {type(model.get_submodule(path)) for path in paths_of(model, blocks)}
+        self._regions = {kind: torch.compiler.nested_compile_region(kind.forward) for kind in kinds}
+        self._compiled = torch.compile(model, fullgraph=True, dynamic=False)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The model's result."""
+        with self._as_regions():
+            return self._compiled(*args, **kwargs)
+
+    @contextlib.contextmanager
+    def _as_regions(self) -> Iterator[None]:
+        # On the class: PyTorch 2.13 gives every call of a region the weights of the first where an instance has it.
+        held = {kind: kind.forward for kind in self._regions}
+        for kind, region in self._regions.items():
+            kind.forward = region  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            for kind, forward in held.items():
+                kind.forward = forward  # type: ignore[method-assign]
