@@ -7,11 +7,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response
 
-from api import repository
+from api import repository, standing
 from api.pages.overview import funnel_rows
 from api.pages.rendering import render
 from api.security.identity import Reader
-from pipeline.database.unit_of_work import reading
+from pipeline.database.unit_of_work import database_now, reading
 from pipeline.sweeps.comparison import CHANGES, compare_sweeps
 from pipeline.sweeps.repository import get_sweep, list_sweeps
 from pipeline.sweeps.service import sweep_report
@@ -47,7 +47,8 @@ def show_sweep(request: Request, _caller: Reader, number: Number) -> Response:
     with reading() as session:
         sweep, report = get_sweep(session, number), sweep_report(session, number)
         progress = repository.sweep_progress(session, number)
-    context: dict[str, Any] = {"sweep": sweep, "progress": progress, "report": report}
+        pace = standing.pace_of(session, sweep, progress.total - progress.done, database_now(session))
+    context: dict[str, Any] = {"sweep": sweep, "progress": progress, "pace": pace, "report": report}
     context["funnel"] = funnel_rows(report["funnel"])
     shown = report["models"][:SHOWN_MODELS]
     return render(request, "sweep.html", rows=shown, left_off=len(report["models"]) - len(shown), **context)

@@ -121,6 +121,16 @@ def test_two_sweeps_are_compared_with_what_still_fails_first(story: TestClient, 
     assert '<form class="filters" method="get" action="/sweeps/compare">' in story.get("/sweeps").text
 
 
+def test_the_time_that_a_running_sweep_still_takes_is_told_from_its_pace_or_not_at_all(
+    sweep: Sweep, browser: TestClient, work: Callable[[], int]
+) -> None:
+    sweep(MODEL, "e/bert-stock-new", finish=False)
+    for path in ("/", "/sweeps/1"):
+        assert "How long the rest takes is not known: no step ended in the last half hour." in browser.get(path).text
+    work()
+    assert "How long the rest takes" not in browser.get("/sweeps/1").text
+
+
 def test_two_profiles_are_compared_key_by_key(story: TestClient) -> None:
     page = story.get("/profiles/compare", params={"a": "profile-2026-04", "b": "latest"}).text
     assert "<code>errata.E-34</code>" in page
