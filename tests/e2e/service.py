@@ -60,6 +60,13 @@ class Service:
         """What `up` has printed so far."""
         return self.log.read_text()
 
+    def command(self, *arguments: str) -> str:
+        """What `spyre-factory` prints over this service's data, run as a user would; it must succeed."""
+        argv = [str(Path(sys.executable).with_name("spyre-factory")), *arguments]
+        done = subprocess.run(argv, env=self.environment, capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, f"{arguments}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+        return done.stdout
+
     def wait_for(self, what: str, answer: Callable[[], Any], limit_s: float) -> Any:
         """The first true answer. Fails with what `up` printed if the process ends or the limit passes."""
         until = time.monotonic() + limit_s

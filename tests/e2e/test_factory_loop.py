@@ -1,7 +1,8 @@
 """The spine: a model that fails becomes a reviewed adapter that works in one line, with every part real.
 
 Local Hub listing → failure → diagnosis → draft (rules for one model, the coding agent for another) → gate → review over
-REST → release → exactly the affected rows run again → coverage rises → `encode()` agrees with stock.
+REST → release → exactly the affected rows run again → coverage rises → `encode()` agrees with stock. Afterwards the
+agent's conversation replays without the model, and the database holds what it must.
 """
 
 from __future__ import annotations
@@ -103,6 +104,13 @@ def encode_agrees(manifest: Path) -> float:
     return float(done.stdout.splitlines()[-1])
 
 
+def the_agent_s_conversation(service: Service) -> dict[str, Any]:
+    """What the drafter's one conversation was, as the command lists it."""
+    listed = json.loads(service.command("agents", "trajectories", "--json"))["trajectories"]
+    (conversation,) = [one for one in listed if one["role"] == "drafter"]
+    return dict(conversation)
+
+
 @pytest.mark.sandbox
 @pytest.mark.timeout(1800)
 def test_a_failing_model_becomes_a_reviewed_adapter(tmp_path: Path) -> None:
@@ -156,3 +164,11 @@ def test_a_failing_model_becomes_a_reviewed_adapter(tmp_path: Path) -> None:
             download = service.client.get(f"/api/v1/adapters/{released['adapter']['id']}/manifest")
             manifest.write_bytes(download.content)
         assert encode_agrees(manifest) >= 0.999
+        conversation = the_agent_s_conversation(service)
+        assert conversation["scripted"]
+        assert conversation["outcome"] == "patch"
+        service.command("agents", "export", conversation["id"], str(tmp_path / "conversation.json"))
+    replayed = json.loads(service.command("agents", "replay", str(tmp_path / "conversation.json"), "--json"))
+    assert replayed["identical"], replayed
+    assert replayed["calls"] >= 2
+    service.command("db", "check")
