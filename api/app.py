@@ -73,7 +73,7 @@ def _drop_default_validation_answers(document: dict[str, Any]) -> None:
         document["components"]["schemas"].pop(name, None)
 
 
-def refuse_unknown_query(request: Request) -> None:
+async def refuse_unknown_query(request: Request) -> None:
     """Refuse a query field that the route does not have: a misspelt filter must not answer with everything."""
     operation = (
         request.app.openapi()["paths"].get(request.scope["route"].path_format, {}).get(request.method.lower(), {})

@@ -107,7 +107,7 @@ def _dropped() -> ColumnElement[bool]:
     return Model.id.in_(left_out.where(CatalogueEntry.dropped_kind.is_not(None)))
 
 
-def _having(outcome: str, profile: str) -> list[ColumnElement[bool]]:
+def having(outcome: str, profile: str) -> list[ColumnElement[bool]]:
     if outcome == NOT_RUN:
         return [CheckpointStatus.checkpoint_id.is_(None), ~_dropped()]
     if outcome == Outcome.FAILED:
@@ -118,13 +118,14 @@ def _having(outcome: str, profile: str) -> list[ColumnElement[bool]]:
     return [CheckpointStatus.outcome == outcome]
 
 
-def _after(cursor: Cursor) -> ColumnElement[bool]:
+def follows(cursor: Cursor) -> ColumnElement[bool]:
+    """What follows the cursor in its order."""
     if cursor.sort == "name":
         return Model.name > str(cursor.value)
     return or_(Model.downloads < cursor.value, and_(Model.downloads == cursor.value, Model.id > cursor.id))
 
 
-_ORDER: dict[str, tuple[Any, ...]] = {"downloads": (Model.downloads.desc(), Model.id), "name": (Model.name,)}
+ORDER: dict[str, tuple[Any, ...]] = {"downloads": (Model.downloads.desc(), Model.id), "name": (Model.name,)}
 
 
 def list_models(
@@ -132,11 +133,11 @@ def list_models(
 ) -> list[ModelRow]:
     """At most `limit` models after the cursor, in the order of `sort` (`downloads` or `name`)."""
     models = _models_with_status(profile, judged=outcome in _JUDGED or _needs_status(narrow))
-    query = models.order_by(*_ORDER[sort]).limit(limit).where(*_narrowed(narrow, profile))
+    query = models.order_by(*ORDER[sort]).limit(limit).where(*_narrowed(narrow, profile))
     if outcome:
-        query = query.where(*_having(outcome, profile))
+        query = query.where(*having(outcome, profile))
     if after:
-        query = query.where(_after(after))
+        query = query.where(follows(after))
     return _complete(session, profile, session.execute(query).all())
 
 

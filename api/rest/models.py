@@ -2,35 +2,67 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Path, Query
+from fastapi.responses import Response, StreamingResponse
+from pydantic_core import to_json
 
 from api import repository
 from api.cursors import Cursor, decode
-from api.presentation import model_details, model_item
+from api.model_list import as_csv, as_jsonl, cursor_after, every_item, items_of, page_of
+from api.presentation import model_details
 from api.rest import PREFIX
-from api.rest.schemas import Coverage, CoverageQuery, ModelDetails, ModelsPage, ModelsQuery, ProfileQuery
+from api.rest.schemas import Coverage, CoverageQuery, ExportQuery, ModelDetails, ModelsPage, ModelsQuery, ProfileQuery
 from api.security.identity import Reader
-from pipeline.database.unit_of_work import reading
+from pipeline.database.unit_of_work import looking, reading
 from pipeline.settings import get_settings
 from pipeline.sweeps.coverage import coverage
 
+
+class ExportForm(NamedTuple):
+    """How an export is written."""
+
+    media_type: str
+    write: Callable[[Iterator[dict[str, Any]]], Iterator[bytes]]
+
+
+EXPORT_FORMS = {
+    "csv": ExportForm("text/csv; charset=utf-8", as_csv),
+    "jsonl": ExportForm("application/jsonl", as_jsonl),
+}
+EXPORTS: dict[int | str, dict[str, Any]] = {
+    200: {"content": {form.media_type.split(";")[0]: {"schema": {"type": "string"}} for form in EXPORT_FORMS.values()}}
+}
 router = APIRouter(prefix=PREFIX, tags=["models"])
 
 
 @router.get("/models", response_model=ModelsPage)
-def list_models(_caller: Reader, query: Annotated[ModelsQuery, Query()]) -> dict[str, Any]:
+def list_models(_caller: Reader, query: Annotated[ModelsQuery, Query()]) -> Response:
     """Models, most downloaded first (or by name), in pages."""
     profile = query.profile or get_settings().profile
     after = decode(query.cursor, query.sort) if query.cursor else None
-    narrow = repository.Narrow(search=query.search)
-    how: dict[str, Any] = {"narrow": narrow, "outcome": query.outcome, "sort": query.sort}
-    with reading() as session:
-        rows = repository.list_models(session, profile, after=after, limit=query.limit + 1, **how)
-        shown = rows[: query.limit]
-        items = [model_item(session, row) for row in shown]
-    return {"profile": profile, "models": items, "next": next_cursor(rows, query.limit, query.sort)}
+    with looking() as session:
+        rows = page_of(session, profile, query, after, query.limit + 1)
+    items = list(items_of(rows[: query.limit], profile))
+    following = cursor_after(rows[query.limit - 1], query.sort).encode() if len(rows) > query.limit else None
+    return as_json({"profile": profile, "models": items, "next": following})
+
+
+@router.get("/models/export", response_class=StreamingResponse, responses=EXPORTS)
+def export_models(_caller: Reader, query: Annotated[ExportQuery, Query()]) -> StreamingResponse:
+    """Every model the filters let through, as CSV (formulas made harmless) or JSON Lines."""
+    profile = query.profile or get_settings().profile
+    form = EXPORT_FORMS[query.format]
+    name = f"models-{profile}.{query.format}"
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return StreamingResponse(form.write(every_item(profile, query)), media_type=form.media_type, headers=headers)
+
+
+def as_json(body: Any) -> Response:
+    """An answer that is not validated again: for lists, where that would cost more than the query."""
+    return Response(to_json(body), media_type="application/json")
 
 
 def next_cursor(rows: list[repository.ModelRow], limit: int, sort: str) -> str | None:
@@ -51,7 +83,7 @@ def get_model(
 
 
 @router.get("/coverage", response_model=Coverage)
-def get_coverage(_caller: Reader, query: Annotated[CoverageQuery, Query()]) -> dict[str, Any]:
+def get_coverage(_caller: Reader, query: Annotated[CoverageQuery, Query()]) -> Response:
     """How many models are supported and passing, by count and by downloads, real and synthetic weights apart."""
-    with reading() as session:
-        return coverage(session, query.profile or get_settings().profile, query.by)
+    with looking() as session:
+        return as_json(coverage(session, query.profile or get_settings().profile, query.by))

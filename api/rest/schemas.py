@@ -51,15 +51,31 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class ModelsQuery(Strict):
-    """Filters of the list of models."""
+class ModelsFilter(Strict):
+    """What a list of models is narrowed to, and its order."""
 
-    search: Annotated[str, Field(max_length=200, description="Part of the name.")] = ""
+    search: Annotated[str, Field(max_length=200, pattern=NO_NUL, description="Part of the name.")] = ""
     outcome: OutcomeFilter | None = None
+    family: Annotated[str | None, Field(pattern=r"^[0-9a-f]{64}$", description="Digest of the structure.")] = None
+    kind: Annotated[str | None, Field(pattern=r"^[a-z_]{1,32}$", description="Kind of the failure.")] = None
+    op: Annotated[str | None, Field(max_length=120, pattern=NO_NUL, description="A failing operation.")] = None
+    weights: Literal["real", "synthetic"] | None = None
+    supported: bool | None = None
     sort: Literal["downloads", "name"] = "downloads"
+    profile: ProfileName | None = None
+
+
+class ExportQuery(ModelsFilter):
+    """The form of an export."""
+
+    format: Literal["csv", "jsonl"] = "jsonl"
+
+
+class ModelsQuery(ModelsFilter):
+    """A page of the list of models."""
+
     cursor: Annotated[str | None, Field(max_length=600, description="`next` of the page before.")] = None
     limit: Annotated[int, Field(ge=1, le=200)] = 50
-    profile: ProfileName | None = None
 
 
 class CoverageQuery(Strict):

@@ -16,9 +16,8 @@ from fastapi.responses import Response
 from sqlalchemy.orm import Session
 
 from api.errors import FormExpired, LoginRequired
-from pipeline.database.accounts import NotAllowed, NotLoggedIn, has_role, session_of
-from pipeline.database.models import LoginSession, Principal, Role, SessionKind
-from pipeline.database.unit_of_work import reading
+from pipeline.database.accounts import NotAllowed, NotLoggedIn, known_by, roles_from
+from pipeline.database.models import Principal, Role, SessionKind
 from pipeline.settings import Settings, get_settings
 
 CSRF_HEADER = "x-csrf-token"
@@ -82,17 +81,12 @@ def _identify(request: Request) -> Caller:
 
 
 def _caller_of(token: str, kind: SessionKind) -> Caller:
-    with reading() as session:
-        try:
-            row = session_of(session, token, kind)
-        except NotLoggedIn as error:
-            raise LoginRequired(str(error)) from error
-        return _caller(row)
-
-
-def _caller(row: LoginSession) -> Caller:
-    roles = frozenset(role for role in Role if has_role(row.principal, role))
-    return Caller(row.principal_id, row.principal.name, roles, row.csrf_token, row.expires_at.isoformat())
+    try:
+        known = known_by(token, kind)
+    except NotLoggedIn as error:
+        raise LoginRequired(str(error)) from error
+    roles = roles_from(set((known.roles or "").split(",")) - {""})
+    return Caller(known.principal_id, known.name, roles, known.csrf_token, known.expires_at.isoformat())
 
 
 def is_open(request: Request) -> bool:

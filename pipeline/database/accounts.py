@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import timedelta
 from typing import NamedTuple
 
 from sqlalchemy.orm import Session
 
 from pipeline.database import repository
+from pipeline.database.errors import DatabaseUnavailable
 from pipeline.database.insert import insert_or_return
 from pipeline.database.models import LoginSession, Principal, PrincipalKind, PrincipalRole, Role, SessionKind
-from pipeline.database.unit_of_work import database_now
+from pipeline.database.unit_of_work import database_now, looking
 from pipeline.errors import BadInput, FactoryError
 
 LOCAL_REVIEWER = "local"
@@ -72,9 +73,13 @@ def local_reviewer(session: Session) -> Principal:
 
 def has_role(principal: Principal, role: Role) -> bool:
     """True if the principal holds `role`: every role may view, an admin may request too, but never decides by that."""
-    held = {row.role for row in principal.roles}
+    return role in roles_from({row.role for row in principal.roles})
+
+
+def roles_from(held: Collection[str]) -> frozenset[Role]:
+    """The roles that somebody who holds `held` may act in."""
     implied = {Role.VIEWER: bool(held), Role.REQUESTER: Role.ADMIN in held}
-    return role in held or implied.get(role, False)
+    return frozenset(role for role in Role if role in held or implied.get(role, False))
 
 
 def require_role(principal: Principal, role: Role) -> None:
@@ -107,6 +112,23 @@ def redeem_login(session: Session, token: str) -> Issued:
     if principal_id is None:
         raise NotLoggedIn("This login link is unknown, used or expired: `spyre-factory up` prints a new one.")
     return issue(session, session.get_one(Principal, principal_id), SessionKind.COOKIE)
+
+
+def known_by(token: str, kind: SessionKind) -> repository.Known:
+    """Whose cookie or bearer token this is. Raises `NotLoggedIn`. A connection that was lost is tried anew once."""
+    try:
+        found = _known_by(token, kind)
+    except DatabaseUnavailable:
+        found = _known_by(token, kind)
+    if found is None:
+        raise NotLoggedIn("The session is unknown, expired or revoked: log in again.")
+    return found
+
+
+def _known_by(token: str, kind: SessionKind) -> repository.Known | None:
+    with looking() as session:
+        found = repository.find_known(session, hash_token(token), kind)
+        return found if found is not None and found.expires_at > database_now(session) else None
 
 
 def session_of(session: Session, token: str, kind: SessionKind) -> LoginSession:

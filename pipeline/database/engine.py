@@ -30,6 +30,23 @@ def engine_for(url: str | None = None) -> Engine:
     return _engines[key]
 
 
+def looking_engine(url: str | None = None) -> Engine:
+    """The engine of this process for answers that are read in one statement each: it cannot write.
+
+    On PostgreSQL a statement is its own transaction there, and no connection is tried before it is used. SQLite has
+    nothing to save: its engine is the usual one.
+    """
+    text = url or get_settings().sqlalchemy_url
+    if make_url(text).get_backend_name() == "sqlite":
+        return engine_for(text)
+    key = (os.getpid(), f"looking {text}")
+    if key not in _engines:
+        only = {"options": f"{POSTGRES_OPTIONS} -c default_transaction_read_only=on", "connect_timeout": 10}
+        how = {"isolation_level": "AUTOCOMMIT", "pool_pre_ping": False, "pool_use_lifo": True, "connect_args": only}
+        _engines[key] = build_engine(text, **how)
+    return _engines[key]
+
+
 def dispose_engines() -> None:
     """Close every connection of this process; the next use opens new ones. Inherited engines are dropped unclosed."""
     for (pid, _), engine in list(_engines.items()):
@@ -45,7 +62,7 @@ def build_engine(url: str, **options: Any) -> Engine:
     if parsed.drivername in ("postgresql", "postgres"):
         parsed = parsed.set(drivername="postgresql+psycopg")
     arguments = {"options": POSTGRES_OPTIONS, "connect_timeout": 10}
-    return create_engine(parsed, pool_pre_ping=True, pool_size=5, connect_args=arguments, **options)
+    return create_engine(parsed, **{"pool_pre_ping": True, "pool_size": 5, "connect_args": arguments, **options})
 
 
 def _sqlite_engine(url: str, options: dict[str, Any]) -> Engine:

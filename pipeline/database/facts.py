@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from pipeline.database.models import SettingRow
+from pipeline.database.prepared import Prepared
 
 DEMO = "demo"
 QUEUE_PAUSED = "queue_paused"
@@ -15,8 +17,11 @@ DRAFTING_STOPPED = "drafting_stopped"
 
 def get_fact(session: Session, key: str, default: Any = None) -> Any:
     """The stored value of `key`."""
-    row = session.get(SettingRow, key)
-    return default if row is None else row.value
+    row = _FACT.run(session, key=key).first()
+    return default if row is None else row[0]
+
+
+_FACT = Prepared(lambda: select(SettingRow.value).where(SettingRow.key == bindparam("key")))
 
 
 def set_fact(session: Session, key: str, value: Any, reason: str = "") -> None:

@@ -5,10 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, FromClause, ScalarSelect, Select, Subquery, case, func, or_, select
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    FromClause,
+    ScalarSelect,
+    Select,
+    Subquery,
+    bindparam,
+    case,
+    func,
+    or_,
+    select,
+)
 from sqlalchemy.orm import Session, aliased
 
 from pipeline.database.insert import insert_or_return
+from pipeline.database.prepared import Prepared
 from pipeline.releases.models import Adapter
 from pipeline.sweeps.errors import UnknownModel, UnknownSweep
 from pipeline.sweeps.models import (
@@ -182,7 +195,7 @@ def newest_checkpoints() -> Subquery:
     return query.subquery("newest")
 
 
-def _all_models(profile: str) -> tuple[Subquery, FromClause]:
+def _all_models(profile: str | BindParameter[str]) -> tuple[Subquery, FromClause]:
     """Every model, with its newest checkpoint's status on the profile where it has one."""
     newest = newest_checkpoints()
     on_profile = (CheckpointStatus.checkpoint_id == newest.c.id) & (CheckpointStatus.profile == profile)
@@ -204,8 +217,15 @@ def _counted(values: Sequence[Any]) -> Counted:
 
 def count_models(session: Session, profile: str) -> Counted:
     """The figures over every model."""
-    _, models = _all_models(profile)
-    return _counted(session.execute(select(*_figures()).select_from(models)).one())
+    return _counted(_COUNT_MODELS.run(session, profile=profile).one())
+
+
+def _count_models() -> Select[Any]:
+    _, models = _all_models(bindparam("profile"))
+    return select(*_figures()).select_from(models)
+
+
+_COUNT_MODELS = Prepared(_count_models)
 
 
 def count_by_family(session: Session, profile: str) -> dict[str, Counted]:
