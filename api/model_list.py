@@ -67,7 +67,7 @@ def _conditions(wanted: ModelsFilter) -> Iterator[ColumnElement[bool]]:
     if wanted.search:
         yield Model.name.icontains(wanted.search, autoescape=True)
     if wanted.outcome:
-        yield from repository.having(wanted.outcome)
+        yield from repository.having(wanted.outcome, bindparam("profile"))
     if wanted.family:
         yield Checkpoint.family == wanted.family
     if wanted.kind:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, Subquery, and_, case, func, or_, select
+from sqlalchemy import BindParameter, ColumnElement, Select, Subquery, and_, case, func, or_, select
 from sqlalchemy.orm import Session, selectinload
 
 from api.cursors import Cursor
@@ -94,7 +94,7 @@ def _models_with_status(profile: str, *, judged: bool = False) -> Select[Model, 
     return models.join(CheckpointStatus, on_profile, isouter=not judged)
 
 
-def _waiting_checkpoints(profile: str) -> Select[int]:
+def _waiting_checkpoints(profile: str | BindParameter[str]) -> Select[int]:
     """Checkpoints for which a candidate waits for review on the profile."""
     query = select(CandidateCheckpoint.checkpoint_id).join(CandidateRow)
     return query.where(CandidateRow.state == CandidateState.WAITING, CandidateRow.profile == profile)
@@ -107,7 +107,8 @@ def _dropped() -> ColumnElement[bool]:
     return Model.id.in_(left_out.where(CatalogueEntry.dropped_kind.is_not(None)))
 
 
-def having(outcome: str, profile: str) -> list[ColumnElement[bool]]:
+def having(outcome: str, profile: str | BindParameter[str]) -> list[ColumnElement[bool]]:
+    """What a model and its status must be for a list narrowed to `outcome` (one of `OUTCOMES`)."""
     if outcome == NOT_RUN:
         return [CheckpointStatus.checkpoint_id.is_(None), ~_dropped()]
     if outcome == Outcome.FAILED:

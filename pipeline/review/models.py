@@ -165,6 +165,9 @@ class ReviewRow(Base):
     request_id: Mapped[str | None] = mapped_column(ForeignKey("requests.id"), index=True)
     reason: Mapped[str] = mapped_column(Text)
     created_at: Mapped[datetime]
+    previous_digest: Mapped[str | None] = mapped_column(String(64), index=True, unique=True)
+    digest: Mapped[str | None] = mapped_column(String(64))
+    """With `previous_digest` the chain of `pipeline.review.history`; NULL in rows older than it."""
     candidate: Mapped[CandidateRow] = relationship(back_populates="reviews")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from pipeline.database.models import Artefact
@@ -18,7 +18,7 @@ from pipeline.review.models import (
     Trajectory,
     TrajectoryStep,
 )
-from pipeline.sweeps.models import Checkpoint, CheckpointStatus
+from pipeline.sweeps.models import Checkpoint, CheckpointStatus, Model
 from pipeline.verification.evidence import EVIDENCE_KIND, EVIDENCE_MEDIA
 from pipeline.work.models import Run, StageName
 
@@ -46,9 +46,22 @@ def find_candidate(session: Session, digest: str) -> CandidateRow | None:
 
 
 def list_candidates(session: Session, state: str | None = CandidateState.WAITING) -> list[CandidateRow]:
-    """Candidates in a state (None: all), oldest first."""
-    query = select(CandidateRow).order_by(CandidateRow.id)
-    return list(session.scalars(query.where(CandidateRow.state == state) if state else query))
+    """Candidates in a state (None: all), oldest first; those that wait in the order they should be looked at.
+
+    That is by the downloads that would then pass, and of equal ones the oldest first.
+    """
+    query = select(CandidateRow) if state is None else select(CandidateRow).where(CandidateRow.state == state)
+    first = [_downloads_at_stake().desc()] if state == CandidateState.WAITING else []
+    return list(session.scalars(query.order_by(*first, CandidateRow.id)))
+
+
+def _downloads_at_stake() -> ColumnElement[int]:
+    """The downloads of the checkpoints that a candidate's release could change."""
+    query = select(func.coalesce(func.sum(Model.downloads), 0)).select_from(CheckpointStatus)
+    query = query.join(Checkpoint, Checkpoint.id == CheckpointStatus.checkpoint_id)
+    query = query.join(Model, Model.id == Checkpoint.model_id).where(Checkpoint.family == CandidateRow.family)
+    query = query.where(CheckpointStatus.profile == CandidateRow.profile, CheckpointStatus.outcome != "passed")
+    return query.correlate(CandidateRow).scalar_subquery()
 
 
 def refused_of_family(session: Session, family: str, profile: str) -> list[CandidateRow]:

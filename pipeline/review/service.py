@@ -31,6 +31,7 @@ from pipeline.review.errors import (
     ScriptedOutsideDemo,
     StaleApproval,
 )
+from pipeline.review.history import append_review
 from pipeline.review.models import CandidateRow, CandidateState, Decision, ReviewRow
 from pipeline.work.affected import rerun_affected, rerun_of_adapter, schedule_struck
 from pipeline.work.models import Run
@@ -56,7 +57,7 @@ def seen_digest(candidate: CandidateRow) -> str:
 
 
 def review_queue(session: Session) -> list[CandidateRow]:
-    """The candidates that wait for a human, oldest first."""
+    """The candidates that wait for a human: most downloads that would then pass first, then the oldest."""
     return repository.list_candidates(session, CandidateState.WAITING)
 
 
@@ -159,7 +160,8 @@ def _decide(
 ) -> CandidateRow:
     _require_reason(reason)
     now = database_now(session)
-    session.add(
+    append_review(
+        session,
         ReviewRow(
             candidate_id=candidate.id,
             principal_id=who.id,
@@ -170,7 +172,7 @@ def _decide(
             request_id=candidate.request_id,
             reason=reason.strip(),
             created_at=now,
-        )
+        ),
     )
     candidate.state, candidate.reason, candidate.updated_at = state, reason.strip(), now
     candidate.claimed_by_id = candidate.claim_expires_at = None

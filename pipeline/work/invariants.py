@@ -1,4 +1,4 @@
-"""What must hold in the database whatever happened to processes, brokers and connections: seven invariants as queries.
+"""What must hold in the database whatever happened to processes, brokers and connections: eight invariants as queries.
 
 `violations` gives, for each, sentences that name the rows; none is the only good answer. `db check` prints them, and
 the fault tests ask for them after every fault. With `at_rest`, everything that was begun must also have ended.
@@ -17,6 +17,7 @@ from pipeline.database.models import Artefact, EventStream, OutboxEvent
 from pipeline.database.unit_of_work import database_now
 from pipeline.releases.models import Adapter
 from pipeline.releases.service import manifest_digest
+from pipeline.review.history import history_is_whole
 from pipeline.review.models import (
     BudgetEntry,
     CandidateRow,
@@ -196,6 +197,7 @@ INVARIANTS: dict[str, Check] = {
         every_run_ends,
         no_pass_without_evidence,
         adapters_are_what_was_released,
+        history_is_whole,
         costs_are_charged,
         the_dashboard_says_what_is_wrong,
     )

@@ -88,6 +88,7 @@ BREAKS: dict[str, tuple[str, Callable[[Session], object]]] = {
     "no outcome": ("every_run_ends", lambda s: s.execute(update(Run).values(outcome=None))),
     "no evidence": ("no_pass_without_evidence", lambda s: s.execute(update(EvidenceRow).values(complete=False))),
     "no approval": ("no_pass_without_evidence", change_history),
+    "a changed review": ("history_is_whole", change_history),
     "another manifest": ("adapters_are_what_was_released", change_manifest),
     "no measurement": ("no_pass_without_evidence", lambda s: s.execute(update(Run).values(measurements={}))),
     "no artefact": (
