@@ -122,7 +122,7 @@ def having(outcome: str, profile: str | BindParameter[str]) -> list[ColumnElemen
 def follows(cursor: Cursor) -> ColumnElement[bool]:
     """What follows the cursor in its order."""
     if cursor.sort == "name":
-        return Model.name > str(cursor.value)
+        return Model.name > cursor.value
     return or_(Model.downloads < cursor.value, and_(Model.downloads == cursor.value, Model.id > cursor.id))
 
 

@@ -56,7 +56,7 @@ class ModelsFilter(Strict):
 
     search: Annotated[str, Field(max_length=200, pattern=NO_NUL, description="Part of the name.")] = ""
     outcome: OutcomeFilter | None = None
-    family: Annotated[str | None, Field(pattern=r"^[0-9a-f]{64}$", description="Digest of the structure.")] = None
+    family: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$", description="As coverage names it.")] = None
     kind: Annotated[str | None, Field(pattern=r"^[a-z_]{1,32}$", description="Kind of the failure.")] = None
     op: Annotated[str | None, Field(max_length=120, pattern=NO_NUL, description="A failing operation.")] = None
     weights: Literal["real", "synthetic"] | None = None
