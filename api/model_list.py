@@ -56,7 +56,9 @@ def _select() -> Select[Any]:
     adapter = [Adapter.name.label("adapter"), Adapter.version.label("adapter_version"), Adapter.origin]
     entry = [CatalogueEntry.dropped_kind, CatalogueEntry.dropped_reason]
     model = [Model.id, Model.name.label("model"), Model.rank, Model.downloads]
-    query = select(*model, Checkpoint.revision, *status, *adapter, *entry, _waiting().label("waiting_candidate"))
+    waiting = _waiting().label("waiting_candidate")
+    columns: list[Any] = [*model, Checkpoint.revision, *status, *adapter, *entry, waiting]
+    query = select(*columns)
     on_profile = (CheckpointStatus.checkpoint_id == Checkpoint.id) & (CheckpointStatus.profile == bindparam("profile"))
     query = query.select_from(Model).outerjoin(Checkpoint, Checkpoint.id == _newest(Checkpoint))
     query = query.outerjoin(CheckpointStatus, on_profile).outerjoin(Adapter, Adapter.id == CheckpointStatus.adapter_id)

@@ -43,7 +43,7 @@ _KNOWN = Prepared(_known)
 def find_known(session: Session, token_hash: str, kind: SessionKind) -> Known | None:
     """Whose cookie or bearer token has this hash; None if it is unknown or revoked. It may have expired."""
     row = _KNOWN.run(session, token_hash=token_hash, kind=kind.value).first()
-    return Known(*row) if row else None
+    return Known._make(row) if row else None
 
 
 def use_login(session: Session, token_hash: str, now: datetime) -> int | None:

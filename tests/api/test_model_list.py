@@ -61,7 +61,7 @@ def test_pages_of_one_give_the_whole_list_in_its_order(listed: TestClient, sort:
     paged: list[str] = []
     cursor = None
     for _ in range(len(NAMES) + 1):
-        asked = {"sort": sort, "limit": 1} | ({"cursor": cursor} if cursor else {})
+        asked: dict[str, Any] = {"sort": sort, "limit": 1} | ({"cursor": cursor} if cursor else {})
         answer = listed.get("/api/v1/models", params=asked)
         paged += names(answer)
         cursor = answer.json()["next"]
