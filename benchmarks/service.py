@@ -274,14 +274,17 @@ def identical_posts() -> Iterator[Figure]:
         body = {"model": "owner005/embedding-00005"}
 
         def post(_number: int) -> tuple[int, str]:
-            answer = api.client.post("/api/v1/requests", json=body)
+            # a connection each: one that waited in a pool may be closed by the server just as it is used again
+            headers = {"Authorization": api.client.headers["Authorization"]}
+            answer = httpx.post(f"{api.url}/api/v1/requests", json=body, headers=headers, timeout=END_S)
             return answer.status_code, answer.json().get("id", answer.text)
 
         began = time.perf_counter()
         with ThreadPoolExecutor(POSTERS) as pool:
             answers = list(pool.map(post, range(POSTS)))
         seconds = time.perf_counter() - began
-        yield Figure("identical POSTs, requests made", len({found for _, found in answers}), "", 1)
+        made_of_them = {found for code, found in answers if code == 202}
+        yield Figure("identical POSTs, requests made", len(made_of_them) or None, "", 1)
         yield Figure("identical POSTs, answers other than 202", sum(c != 202 for c, _ in answers), "", 0)
         yield Figure("identical POSTs, seconds for all", round(seconds, 2), "s", 60.0)
 

@@ -16,6 +16,7 @@ from typing import Any
 from sqlalchemy import Table, insert, text
 from sqlalchemy.orm import Session
 
+from pipeline.catalogue.entry import CatalogueEntry as Listed
 from pipeline.releases.models import Adapter
 from pipeline.sweeps.models import CatalogueEntry, CatalogueSnapshot, Checkpoint, CheckpointStatus, Model
 from pipeline.work.models import FailureRow, Run
@@ -77,10 +78,13 @@ def _model(number: int) -> Row:
 
 def _checkpoint(number: int) -> Row:
     config = {f"field_{n}": n * number for n in range(30)} | {"model_type": "bert", "architectures": ["BertModel"]}
+    model = _model(number)
+    listed = Listed(model_id=model["name"], rank=number, downloads=model["downloads"], config=config)
+    facts = {key: value for key, value in listed.to_dict().items() if key != "config"}
     return {
         "id": number, "model_id": number, "revision": digest("revision", number)[:40], "config": config,
         "config_digest": digest("config", number % 2_000), "family": digest("family", number % FAMILIES),
-        "facts": {"parameters": 110_000_000, "files": ["model.safetensors"] * 12}, "created_at": BEGAN,
+        "facts": facts, "created_at": BEGAN,
     }  # fmt: skip
 
 
