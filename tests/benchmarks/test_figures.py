@@ -39,7 +39,16 @@ def test_json_is_one_document_with_figures_and_environment(capsys: pytest.Captur
     code, out, progress = measured(capsys, "--json", "--only", "ne.r")
     document = json.loads(out)
     assert document["figures"] == [
-        {"name": "near", "value": 1.0, "unit": "x", "target": 2.0, "samples": [1.0], "at_least": False, "met": True}
+        {
+            "name": "near",
+            "value": 1.0,
+            "unit": "x",
+            "target": 2.0,
+            "samples": [1.0],
+            "at_least": False,
+            "cpu_seconds": [],
+            "met": True,
+        }
     ]
     assert {"torch", "simulator", "cores", "load"} <= document["environment"].keys()
     assert (code, progress.count("\n")) == (0, 1)
