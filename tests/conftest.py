@@ -27,6 +27,7 @@ SERVICES = {
 TORCH_STATE = ("get_default_dtype", "is_grad_enabled", "get_num_threads", "are_deterministic_algorithms_enabled")
 SET_FOR_GOOD = ("PYTEST_CURRENT_TEST", "SPYRE_IN_USE", "TORCHINDUCTOR_CACHE_DIR")
 """Set by pytest for each test, by the device when a process begins to use it, by Inductor when it first compiles."""
+OURS = ("$SPYRE_", "$OPENAI_", "$HF_")
 SKIPS_FORBIDDEN = os.environ.get("SPYRE_FACTORY_TEST_SKIPS") == "forbidden"
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -61,12 +62,11 @@ def _leaves_the_process_as_it_was() -> Iterator[None]:
 
 
 def changes(before: dict[str, Any], after: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """What differs. What only one side has counts for variables: the state of a module begins with its import."""
-    variables = {name for name in before.keys() ^ after.keys() if name.startswith("$")}
-    both = before.keys() & after.keys()
-    return {
-        name: (before.get(name), after.get(name)) for name in both | variables if before.get(name) != after.get(name)
-    }
+    """What differs. What is new counts for our own variables only: torch sets some of its own at their first use."""
+    new = {name for name in after.keys() - before.keys() if name.startswith(OURS)}
+    gone = {name for name in before.keys() - after.keys() if name.startswith("$")}
+    both = {name for name in before.keys() & after.keys() if before[name] != after[name]}
+    return {name: (before.get(name), after.get(name)) for name in new | gone | both}
 
 
 def process_state() -> dict[str, Any]:
