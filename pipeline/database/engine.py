@@ -7,6 +7,7 @@ engine is never shared across a fork: the process id is part of its key.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
@@ -24,10 +25,13 @@ _engines: dict[tuple[int, str], Engine] = {}
 def engine_for(url: str | None = None) -> Engine:
     """The engine of this process for `url` (default: the configured database); made at the first call."""
     text = url or get_settings().sqlalchemy_url
-    key = (os.getpid(), text)
-    if key not in _engines:
-        _engines[key] = build_engine(text)
-    return _engines[key]
+    return _kept((os.getpid(), text), lambda: build_engine(text))
+
+
+def _kept(key: tuple[int, str], build: Callable[[], Engine]) -> Engine:
+    """One engine for all threads: of two that are built at once, the second has no connection yet and is forgotten."""
+    found = _engines.get(key)
+    return found if found is not None else _engines.setdefault(key, build())
 
 
 def looking_engine(url: str | None = None) -> Engine:
@@ -39,12 +43,9 @@ def looking_engine(url: str | None = None) -> Engine:
     text = url or get_settings().sqlalchemy_url
     if make_url(text).get_backend_name() == "sqlite":
         return engine_for(text)
-    key = (os.getpid(), f"looking {text}")
-    if key not in _engines:
-        only = {"options": f"{POSTGRES_OPTIONS} -c default_transaction_read_only=on", "connect_timeout": 10}
-        how = {"isolation_level": "AUTOCOMMIT", "pool_pre_ping": False, "pool_use_lifo": True, "connect_args": only}
-        _engines[key] = build_engine(text, **how)
-    return _engines[key]
+    only = {"options": f"{POSTGRES_OPTIONS} -c default_transaction_read_only=on", "connect_timeout": 10}
+    how = {"isolation_level": "AUTOCOMMIT", "pool_pre_ping": False, "pool_use_lifo": True, "connect_args": only}
+    return _kept((os.getpid(), f"looking {text}"), lambda: build_engine(text, **how))
 
 
 def dispose_engines() -> None:
