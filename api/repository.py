@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import BindParameter, ColumnElement, Select, Subquery, and_, case, func, or_, select
+from sqlalchemy import BindParameter, ColumnElement, Select, and_, case, func, or_, select
 from sqlalchemy.orm import Session, selectinload
 
 from api.cursors import Cursor
@@ -15,6 +15,7 @@ from pipeline.errors import NotFound
 from pipeline.releases.models import Adapter
 from pipeline.review.models import CandidateCheckpoint, CandidateRow, CandidateState, EvidenceRow, ReviewRow
 from pipeline.sweeps.models import CatalogueEntry, Checkpoint, CheckpointStatus, Model, Sweep, SweepRun
+from pipeline.sweeps.repository import newest_checkpoints
 from pipeline.work.environment import environment_digest
 from pipeline.work.models import DiagnosisRow, FailureRow, Outcome, Run, RunState, StageName
 
@@ -73,12 +74,6 @@ class Queue(NamedTuple):
 
     waiting: int
     oldest: datetime | None
-
-
-def newest_checkpoints() -> Subquery:
-    """The newest checkpoint (`id`) of every model (`model_id`), found once for the whole query."""
-    query = select(Checkpoint.model_id, func.max(Checkpoint.id).label("id")).group_by(Checkpoint.model_id)
-    return query.subquery("newest")
 
 
 def _models_with_status(profile: str, *, judged: bool = False) -> Select[Model, CheckpointStatus | None]:

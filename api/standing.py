@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from sqlalchemy import Select, Subquery, and_, case, false, func, select
 from sqlalchemy.orm import Session, aliased
 
-from api.repository import newest_checkpoints
 from pipeline.releases.models import Adapter
 from pipeline.review.models import (
     BudgetEntry,
@@ -29,6 +28,7 @@ from pipeline.sweeps.models import (
     Sweep,
     SweepRun,
 )
+from pipeline.sweeps.repository import newest_checkpoints
 from pipeline.work.flow import STATUS_STAGES
 from pipeline.work.models import Outcome, Run, RunState, StageName
 

@@ -1,4 +1,4 @@
-"""The dashboard over the generated database, in this process, and a browser: what benchmarks of pages share."""
+"""The dashboard in this process, over a generated database, and a browser: for benchmarks and tests of the pages."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
     from playwright.sync_api import Browser
 
 BROWSER_ARGUMENTS = (
@@ -44,17 +45,16 @@ def prepare(folder: Path, models: int) -> str:
 
 
 @contextmanager
-def serving() -> Iterator[str]:
-    """The address of the dashboard, served until the block ends."""
+def serving(app: FastAPI) -> Iterator[str]:
+    """The address of the dashboard `app`, served until the block ends."""
     import uvicorn
 
-    from api.app import create_app
-
-    config = uvicorn.Config(create_app(), host="127.0.0.1", port=0, log_level="error", lifespan="off", ws="none")
+    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="off", ws="none")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()
-    while not server.started and thread.is_alive():
+    while not server.started:
+        assert thread.is_alive(), "the dashboard did not start"
         time.sleep(0.02)
     try:
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"

@@ -76,8 +76,10 @@ def _asked(client: TestClient, path: str) -> tuple[float, float]:
 
 @contextmanager
 def _page() -> Iterator[tuple[Any, str]]:
+    from api.app import create_app
+
     _database()
-    with serving() as address, chromium() as browser:
+    with serving(create_app()) as address, chromium() as browser:
         yield browser.new_page(viewport={"width": 1280, "height": 850}), address
 
 

@@ -71,8 +71,10 @@ def _dashboard(address: str | None, code: str) -> Iterator[tuple[str, str]]:
         yield address.rstrip("/"), code
         return
     with tempfile.TemporaryDirectory(prefix="spyre-screenshots-") as folder:
+        from api.app import create_app
+
         made = prepare(Path(folder), MODELS)
-        with serving() as own:
+        with serving(create_app()) as own:
             yield own, made
 
 

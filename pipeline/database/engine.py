@@ -16,6 +16,12 @@ from pipeline.settings import get_settings
 
 BUSY_TIMEOUT_S = 30
 POSTGRES_OPTIONS = "-c lock_timeout=5s -c statement_timeout=30s -c timezone=UTC"
+LOOKING: dict[str, Any] = {
+    "isolation_level": "AUTOCOMMIT",
+    "pool_pre_ping": False,
+    "pool_use_lifo": True,
+    "connect_args": {"options": f"{POSTGRES_OPTIONS} -c default_transaction_read_only=on", "connect_timeout": 10},
+}
 WRITER = {"spyre_writer": True}
 """Execution option of connections that will write."""
 
@@ -43,9 +49,7 @@ def looking_engine(url: str | None = None) -> Engine:
     text = url or get_settings().sqlalchemy_url
     if make_url(text).get_backend_name() == "sqlite":
         return engine_for(text)
-    only = {"options": f"{POSTGRES_OPTIONS} -c default_transaction_read_only=on", "connect_timeout": 10}
-    how = {"isolation_level": "AUTOCOMMIT", "pool_pre_ping": False, "pool_use_lifo": True, "connect_args": only}
-    return _kept((os.getpid(), f"looking {text}"), lambda: build_engine(text, **how))
+    return _kept((os.getpid(), f"looking {text}"), lambda: build_engine(text, **LOOKING))
 
 
 def dispose_engines() -> None:

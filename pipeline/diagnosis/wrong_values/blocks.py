@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,20 +35,31 @@ def record_block_calls(
     """Run the CPU model once and keep every call of its blocks, in order."""
     calls: list[BlockCall] = []
 
+    def note(path: str, block: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        calls.append(BlockCall(path, block, args, kwargs, main_output(output)))
+
+    run_noting(model, blocks, inputs, note)
+    return calls
+
+
+def run_noting(
+    model: torch.nn.Module,
+    modules: Iterable[tuple[str, torch.nn.Module]],
+    inputs: Mapping[str, torch.Tensor],
+    note: Callable[[str, torch.nn.Module, tuple[Any, ...], dict[str, Any], Any], None],
+) -> None:
+    """Run the CPU model once; `note(path, module, args, kwargs, output)` hears of every call of these modules."""
+
     def hook(path: str) -> Callable[..., None]:
-        def record(block: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-            calls.append(BlockCall(path, block, args, kwargs, main_output(output)))
+        return lambda module, args, kwargs, output: note(path, module, args, kwargs, output)
 
-        return record
-
-    handles = [b.register_forward_hook(hook(path), with_kwargs=True) for path, b in blocks]
+    handles = [module.register_forward_hook(hook(path), with_kwargs=True) for path, module in modules]
     try:
         with torch.no_grad():
             model(**inputs)
     finally:
         for handle in handles:
             handle.remove()
-    return calls
 
 
 def main_output(output: Any) -> torch.Tensor:

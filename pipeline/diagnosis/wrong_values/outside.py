@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pipeline.diagnosis.provenance import MODEL_CODE
-from pipeline.diagnosis.wrong_values.blocks import main_output, rounded_half
+from pipeline.diagnosis.wrong_values.blocks import main_output, rounded_half, run_noting
 from pipeline.diagnosis.wrong_values.compare import Difference, difference, ideal_results
 from pipeline.diagnosis.wrong_values.device_runs import DEVICE, REFUSED, Refused, fetch, upload
 from pipeline.diagnosis.wrong_values.experiments import mending
@@ -53,19 +53,10 @@ def record_parts(model: torch.nn.Module, modules: Mapping[str, torch.nn.Module],
     """Run the CPU model once and keep the first call of each module."""
     parts: dict[str, Part] = {}
 
-    def hook(path: str) -> Any:
-        def record(module: torch.nn.Module, args: Any, kwargs: Any, _output: Any) -> None:
-            parts.setdefault(path, Part(path, module, args, kwargs))
+    def note(path: str, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], _output: Any) -> None:
+        parts.setdefault(path, Part(path, module, args, kwargs))
 
-        return record
-
-    handles = [m.register_forward_hook(hook(p), with_kwargs=True) for p, m in modules.items()]
-    try:
-        with torch.no_grad():
-            model(**inputs)
-    finally:
-        for handle in handles:
-            handle.remove()
+    run_noting(model, modules.items(), inputs, note)
     return list(parts.values())
 
 

@@ -20,7 +20,6 @@ from pipeline.database.unit_of_work import reading
 from pipeline.drafting.trajectories import summaries
 from pipeline.review.models import BudgetEntry
 from pipeline.settings import Settings
-from pipeline.work.models import Run
 
 DRIVER = Path(__file__).with_name("kill_driver.py")
 drafted: Callable[[int, str], list[str]] = runpy.run_path(str(DRIVER))["drafted"]
@@ -48,15 +47,6 @@ class Death:
 def endpoint() -> Iterator[Running]:
     with serve() as running:
         yield running
-
-
-@pytest.fixture
-def run_id(sqlite: Settings, sweep_of: Callable[..., int]) -> int:
-    sweep_of("a/one")
-    with reading() as session:
-        run = session.query(Run).first()
-        assert run is not None
-        return run.id
 
 
 def entries() -> list[BudgetEntry]:

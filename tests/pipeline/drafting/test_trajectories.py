@@ -6,7 +6,6 @@ import copy
 import json
 import logging
 import runpy
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +24,9 @@ from pipeline.drafting.trajectories import export, import_document, summaries
 from pipeline.errors import BadInput, NotFound
 from pipeline.review.models import BudgetEntry, CandidateRow, PatchRow
 from pipeline.settings import Settings
-from pipeline.work.models import Run
 
 DRIVER = runpy.run_path(str(Path(__file__).with_name("kill_driver.py")))
 CANARY = "canary-secret-5d1f0c"
-
-
-@pytest.fixture
-def run_id(sqlite: Settings, sweep_of: Callable[..., int]) -> int:
-    sweep_of("a/one")
-    with reading() as session:
-        run = session.query(Run).first()
-        assert run is not None
-        return run.id
 
 
 def drafted(run_id: int, scripts: Any = None) -> dict[str, Any]:
