@@ -14,6 +14,7 @@ from pipeline.releases.models import Adapter
 from pipeline.requests.models import RequestRow
 from pipeline.requests.repository import entry_of_sweep, get_request, sweep_of_request
 from pipeline.requests.service import stage_of
+from pipeline.sweeps.models import CheckpointStatus
 from pipeline.sweeps.repository import get_model
 from pipeline.sweeps.service import adapter_label
 from pipeline.work.models import Outcome, Run, RunState
@@ -71,14 +72,20 @@ def _without_status(row: ModelRow) -> dict[str, Any]:
     return {**nothing, "supported": False, "scripted": False, "stale": False, **told}
 
 
+def executed_checkpoint(status: CheckpointStatus) -> int:
+    """The checkpoint whose runs speak for this status: itself, or the one of its group that was executed."""
+    return status.derived_from or status.checkpoint_id
+
+
 def model_details(session: Session, name: str, profile: str) -> dict[str, Any]:
     """A model with its failures and runs on a profile. Raises `UnknownModel`."""
     row = repository.row_of_model(session, profile, get_model(session, name))
-    runs = runs_of_checkpoint(session, row.status.checkpoint_id, profile) if row.status else []
+    runs = runs_of_checkpoint(session, executed_checkpoint(row.status), profile) if row.status else []
     twins = repository.same_fingerprint(session, row.status) if row.status else []
     return {
         **model_item(session, row),
         "profile": profile,
+        "derived_from": row.status.speaker.model.name if row.status and row.status.speaker else None,
         "failures": current_failures(row, runs),
         "runs": [run_item(run) for run in runs],
         "same_fingerprint": [twin.checkpoint.model.name for twin in twins],
@@ -140,7 +147,7 @@ def request_answer(session: Session, request_id: str, workers: int) -> dict[str,
     position = _position(session, runs)
     adapter = row.status.adapter if row.status and state == "ready" else None
     known = model_item(session, row)
-    all_runs = runs_of_checkpoint(session, row.status.checkpoint_id, request.profile) if row.status else []
+    all_runs = runs_of_checkpoint(session, executed_checkpoint(row.status), request.profile) if row.status else []
     return {
         **{name: getattr(request, name) for name in ("id", "model", "revision", "profile", "created_at")},
         "state": state,

@@ -127,6 +127,7 @@ def _remarks(status: CheckpointStatus) -> list[str]:
     remarks = {
         f"{status.weights} weights": passed and status.weights,
         f"depth {status.depth}": status.depth and status.depth != "full",
+        "as another of its group": status.derived_from,
         "scripted, counts in no figure": status.scripted,
         "stale": is_stale(status),
     }

@@ -20,7 +20,7 @@ from api.pages import labels
 from api.pages.findings import curve_of, findings, newest_diagnosis, op_map, script_in
 from api.pages.rendering import render
 from api.pages.verdicts import verdict_of
-from api.presentation import current_failures, failure_item, model_item, snippet
+from api.presentation import current_failures, executed_checkpoint, failure_item, model_item, snippet
 from api.repository import ModelRow
 from api.rest.models import next_cursor
 from api.rest.schemas import OutcomeFilter, Strict
@@ -205,7 +205,8 @@ def show_model(request: Request, _caller: Reader, name: str) -> Response:
 
 def _story(session: Session, row: ModelRow, profile: str) -> dict[str, Any]:
     status = row.status
-    runs = runs_of_checkpoint(session, status.checkpoint_id, profile) if status else []
+    executed = executed_checkpoint(status) if status else None
+    runs = runs_of_checkpoint(session, executed, profile) if executed else []
     passed = status is not None and status.outcome == "passed"
     failures = current_failures(row, runs)
     stock = [] if failures else stock_failures(runs)
@@ -220,13 +221,11 @@ def _story(session: Session, row: ModelRow, profile: str) -> dict[str, Any]:
         "stock_failures": findings(stock, diagnosis),
         "map": op_map(failures or stock),
         "curve": curve_of(diagnosis),
-        "evidence": [_evidence(e) for e in repository.evidence_of_checkpoint(session, status.checkpoint_id)]
-        if status
-        else [],
+        "evidence": [_evidence(e) for e in repository.evidence_of_checkpoint(session, executed)] if executed else [],
         "history": verdicts_by_environment(runs),
         "today": environment_digest(profile),
         "measured": next((run for run in runs if run.measurements.get("worst_token_cosine") is not None), None),
-        "candidates": candidates_of_checkpoint(session, status.checkpoint_id) if status else [],
+        "candidates": candidates_of_checkpoint(session, executed) if executed else [],
         "twins": repository.same_fingerprint(session, status) if status else [],
     }
 

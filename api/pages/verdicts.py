@@ -41,7 +41,14 @@ def _with(adapter: str | None) -> str:
 
 def _weights(status: CheckpointStatus) -> str:
     depth = f" at depth {status.depth}" if status.depth and status.depth != "full" else ""
-    return f"{WEIGHTS.get(status.weights or '', 'unknown weights')}{depth}"
+    weights = WEIGHTS.get(status.weights or "", "unknown weights")
+    return f"{weights}{depth}{executed_as(status)}"
+
+
+def executed_as(status: CheckpointStatus) -> str:
+    """Says whose execution a derived verdict is; empty for a verdict of its own."""
+    speaker = status.speaker
+    return f", executed once for its group as {speaker.model.name}" if speaker else ""
 
 
 def _cosine(status: CheckpointStatus, runs: Sequence[Run]) -> str:

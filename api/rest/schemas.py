@@ -207,9 +207,13 @@ class RunDetails(RunItem):
 
 
 class ModelDetails(ModelItem):
-    """A model with its failures and runs on a profile, newest first."""
+    """A model with its failures and runs on a profile, newest first.
+
+    `derived_from` is the model that was executed for it, where its verdict is that of another one of its group.
+    """
 
     profile: str
+    derived_from: str | None
     failures: list[FailureItem]
     runs: list[RunItem]
     same_fingerprint: list[str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
@@ -87,22 +87,23 @@ class CatalogueEntry:
         return f"unpinned-{hashlib.sha256(text.encode()).hexdigest()[:40]}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON, every field; `entry_from_dict` reads it back."""
-        return {**asdict(self), "architectures": list(self.architectures), "weights_form": str(self.weights_form)}
+        """Plain data for JSON, every field; `entry_from_dict` reads it back. Configurations are shared, not copied."""
+        values = {name: getattr(self, name) for name in _NAMES}
+        return {**values, "architectures": list(self.architectures), "weights_form": str(self.weights_form)}
 
     def compact(self) -> dict[str, Any]:
         """As `to_dict`, without the fields that hold their default: the form of the bundled catalogue."""
         return {k: v for k, v in self.to_dict().items() if v != DEFAULTS.get(k, _REQUIRED)}
 
 
+_NAMES = tuple(f.name for f in fields(CatalogueEntry))
 _REQUIRED = object()
 DEFAULTS: dict[str, Any] = CatalogueEntry("-", 1).to_dict() | {"model_id": _REQUIRED, "rank": _REQUIRED}
-_NAMES = frozenset(f.name for f in fields(CatalogueEntry))
 
 
 def entry_from_dict(data: Mapping[str, Any]) -> CatalogueEntry:
     """The entry written by `CatalogueEntry.to_dict` or `compact`. Raises ValueError for a field it does not know."""
-    unknown = sorted(set(data) - _NAMES)
+    unknown = sorted(set(data) - set(_NAMES))
     if unknown:
         raise ValueError(f"catalogue entry has unknown field {unknown[0]!r}")
     values = dict(data)

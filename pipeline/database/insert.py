@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import inspect, select
@@ -32,3 +33,11 @@ def insert_or_return(session: Session, table: type[Row], key: dict[str, Any], va
     created = result.first() is not None
     row = session.execute(select(table).filter_by(**key)).scalar_one()
     return Inserted(row, created)
+
+
+def insert_missing(session: Session, table: type[Row], key: Sequence[str], rows: Sequence[dict[str, Any]]) -> None:
+    """Insert those of `rows` for which no row with the same unique columns `key` exists; many rows, one statement."""
+    if rows:
+        dialect = session.get_bind().dialect.name
+        insert = (sqlite.insert if dialect == "sqlite" else postgresql.insert)(table)
+        session.execute(insert.on_conflict_do_nothing(index_elements=list(key)), list(rows))

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
 from pipeline.catalogue.entry import CatalogueEntry as Listed
 from pipeline.catalogue.entry import entry_from_dict
 from pipeline.catalogue.service import catalogue_digest
-from pipeline.database.insert import insert_or_return
+from pipeline.database.insert import insert_missing, insert_or_return
 from pipeline.database.unit_of_work import database_now
 from pipeline.inspection.digest import config_digest
 from pipeline.releases.matching import family_of
 from pipeline.sweeps.errors import EmptyCatalogue
+from pipeline.sweeps.groups import group_key
 from pipeline.sweeps.models import CatalogueEntry, CatalogueSnapshot, Checkpoint, Model
+
+BATCH = 1000
+"""Rows per statement."""
 
 
 def store_snapshot(session: Session, source: str, entries: Sequence[Listed]) -> CatalogueSnapshot:
@@ -31,49 +37,75 @@ def store_snapshot(session: Session, source: str, entries: Sequence[Listed]) -> 
     found = insert_or_return(session, CatalogueSnapshot, key, values)
     snapshot: CatalogueSnapshot = found.row
     if found.created:
-        for position, entry in enumerate(sorted(entries, key=lambda e: e.order), start=1):
-            session.add(_entry_row(session, snapshot, position, entry))
-        session.flush()
+        listed = sorted(entries, key=lambda e: e.order)
+        for start in range(0, len(listed), BATCH):
+            _store_entries(session, snapshot.id, start + 1, listed[start : start + BATCH])
+        session.expire_all()
     return snapshot
 
 
-def _entry_row(session: Session, snapshot: CatalogueSnapshot, position: int, entry: Listed) -> CatalogueEntry:
-    model = ensure_model(session, entry)
-    checkpoint = None if entry.dropped else ensure_checkpoint(session, model, entry)
-    return CatalogueEntry(
-        snapshot_id=snapshot.id,
-        model_id=model.id,
-        checkpoint_id=checkpoint.id if checkpoint else None,
-        position=position,
-        rank=entry.rank,
-        downloads=entry.downloads,
-        dropped_kind=entry.dropped_kind,
-        dropped_reason=entry.dropped_reason,
-    )
+def _store_entries(session: Session, snapshot: int, first: int, listed: Sequence[Listed]) -> None:
+    models = ensure_models(session, listed)
+    checkpoints = ensure_checkpoints(session, models, [entry for entry in listed if not entry.dropped])
+    rows = [
+        {
+            "snapshot_id": snapshot,
+            "model_id": models[entry.model_id],
+            "checkpoint_id": checkpoints.get(entry.model_id),
+            "position": position,
+            "rank": entry.rank,
+            "downloads": entry.downloads,
+            "dropped_kind": entry.dropped_kind,
+            "dropped_reason": entry.dropped_reason,
+        }
+        for position, entry in enumerate(listed, start=first)
+    ]
+    session.execute(insert(CatalogueEntry), rows)
 
 
-def ensure_model(session: Session, entry: Listed) -> Model:
-    """The row of a Hub id, with the rank and downloads of this listing; an entry no listing ranked changes neither."""
-    model: Model = insert_or_return(session, Model, {"name": entry.model_id}, {"created_at": database_now(session)}).row
-    if entry.rank:
-        model.rank, model.downloads = entry.rank, entry.downloads
-    return model
+def ensure_models(session: Session, listed: Sequence[Listed]) -> dict[str, int]:
+    """The rows of these Hub ids, by name, with the rank and downloads of this listing.
+
+    An entry that no listing ranked changes neither.
+    """
+    now = database_now(session)
+    insert_missing(session, Model, ["name"], [{"name": e.model_id, "downloads": 0, "created_at": now} for e in listed])
+    found = select(Model.name, Model.id).where(Model.name.in_([e.model_id for e in listed]))
+    numbers = {row.name: row.id for row in session.execute(found)}
+    ranked = [e for e in listed if e.rank]
+    if ranked:
+        ranks = [{"id": numbers[e.model_id], "rank": e.rank, "downloads": e.downloads} for e in ranked]
+        session.execute(update(Model), ranks)
+    return numbers
 
 
-def ensure_checkpoint(session: Session, model: Model, entry: Listed) -> Checkpoint:
-    """The row of a model at the entry's revision; an unpinned entry is named by the digest of its content."""
-    digest = config_digest(entry.config) if entry.config else None
-    facts = {key: value for key, value in entry.to_dict().items() if key != "config"}
-    values = {
+def ensure_checkpoints(session: Session, models: Mapping[str, int], listed: Sequence[Listed]) -> dict[str, int]:
+    """The rows of these models at the entries' revisions, by name of the model.
+
+    An unpinned entry is named by the digest of its content.
+    """
+    wanted = {(models[entry.model_id], entry.identity): entry for entry in listed}
+    now = database_now(session)
+    rows = [
+        _checkpoint_row(model, revision, entry) | {"created_at": now} for (model, revision), entry in wanted.items()
+    ]
+    insert_missing(session, Checkpoint, ["model_id", "revision"], rows)
+    columns = select(Checkpoint.model_id, Checkpoint.revision, Checkpoint.id)
+    found = session.execute(columns.where(Checkpoint.model_id.in_([model for model, _ in wanted])))
+    stored = {(model, revision): number for model, revision, number in found}
+    return {entry.model_id: stored[key] for key, entry in wanted.items()}
+
+
+def _checkpoint_row(model: int, revision: str, entry: Listed) -> dict[str, Any]:
+    return {
+        "model_id": model,
+        "revision": revision,
         "config": entry.config,
-        "config_digest": digest,
+        "config_digest": config_digest(entry.config) if entry.config else None,
         "family": family_of(entry.config) if entry.config else None,
-        "facts": facts,
-        "created_at": database_now(session),
+        "group_key": group_key(entry),
+        "facts": {key: value for key, value in entry.to_dict().items() if key != "config"},
     }
-    key = {"model_id": model.id, "revision": entry.identity}
-    checkpoint: Checkpoint = insert_or_return(session, Checkpoint, key, values).row
-    return checkpoint
 
 
 def entry_of(checkpoint: Checkpoint) -> Listed:

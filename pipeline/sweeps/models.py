@@ -35,7 +35,10 @@ class Model(Base):
 
 
 class Checkpoint(Base):
-    """One model at one revision. `facts` is the catalogue's record of it, `family` the digest of its structure."""
+    """One model at one revision. `facts` is the catalogue's record of it, `family` the digest of its structure.
+
+    Checkpoints with the same `group_key` share a verdict on synthetic weights (`pipeline.sweeps.groups`).
+    """
 
     __tablename__ = "checkpoints"
     __table_args__ = (UniqueConstraint("model_id", "revision"), Index(None, "model_id", "id"))
@@ -46,6 +49,7 @@ class Checkpoint(Base):
     config: Mapped[dict[str, Any] | None] = mapped_column(JSON)
     config_digest: Mapped[str | None] = mapped_column(String(64), index=True)
     family: Mapped[str | None] = mapped_column(String(64), index=True)
+    group_key: Mapped[str | None] = mapped_column(String(64), index=True)
     facts: Mapped[dict[str, Any]] = mapped_column(JSON, default=dict)
     local_path: Mapped[str | None] = mapped_column(Text)
     created_at: Mapped[datetime]
@@ -134,7 +138,10 @@ class SweepRun(Base):
 
 
 class CheckpointStatus(Base):
-    """Where a checkpoint stands on one profile now: the last inspect, capture or execute run decides."""
+    """Where a checkpoint stands on one profile now: the last inspect, capture or execute run decides.
+
+    `derived_from` is the checkpoint of the same group that the run was made for, where it is another one.
+    """
 
     __tablename__ = "checkpoint_status"
     __table_args__ = (Index(None, "profile", "outcome"),)
@@ -157,5 +164,7 @@ class CheckpointStatus(Base):
     stock_reason: Mapped[str] = mapped_column(Text, default="")
     environment: Mapped[str] = mapped_column(String(64))
     updated_at: Mapped[datetime]
-    checkpoint: Mapped[Checkpoint] = relationship(lazy="joined")
+    derived_from: Mapped[int | None] = mapped_column(ForeignKey("checkpoints.id"), index=True)
+    checkpoint: Mapped[Checkpoint] = relationship(lazy="joined", foreign_keys=[checkpoint_id])
+    speaker: Mapped[Checkpoint | None] = relationship(foreign_keys=[derived_from])
     adapter: Mapped[Any] = relationship("Adapter", lazy="joined")

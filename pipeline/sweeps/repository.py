@@ -18,7 +18,7 @@ from sqlalchemy import (
     or_,
     select,
 )
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy.orm import Session, aliased, joinedload
 
 from pipeline.database.insert import insert_or_return
 from pipeline.database.prepared import Prepared
@@ -86,6 +86,7 @@ def latest_snapshot(session: Session) -> CatalogueSnapshot | None:
 def entries_of(session: Session, snapshot_id: int, top: int | None) -> list[CatalogueEntry]:
     """The first `top` entries of a snapshot in its sweep order, dropped ones included."""
     query = select(CatalogueEntry).where(CatalogueEntry.snapshot_id == snapshot_id)
+    query = query.options(joinedload(CatalogueEntry.checkpoint))
     return list(session.scalars(query.order_by(CatalogueEntry.position).limit(top)))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -15,6 +15,7 @@ from pipeline.review.models import CandidateState
 from pipeline.review.repository import candidates_of_checkpoint
 from pipeline.sweeps import repository
 from pipeline.sweeps.catalogue import store_snapshot
+from pipeline.sweeps.groups import EXECUTED, speakers, standing_on
 from pipeline.sweeps.models import CatalogueEntry, CatalogueSnapshot, Sweep, SweepState
 from pipeline.sweeps.schemas import SweepOptions
 from pipeline.work import flow
@@ -63,7 +64,9 @@ def _start(session: Session, snapshot: CatalogueSnapshot, options: SweepOptions)
 
 def queue_entries(session: Session, sweep: Sweep, requester: str | None = None) -> None:
     """Queue what a sweep needs; what is there already is linked. Safe to call again."""
-    for entry in repository.entries_of(session, sweep.snapshot_id, sweep.top):
+    entries = repository.entries_of(session, sweep.snapshot_id, sweep.top)
+    speaks = speakers(entries, sweep.weights_mode, standing_on(session, sweep.profile))
+    for entry in dict.fromkeys(speaks.values()):
         if entry.checkpoint is not None:
             flow.schedule_inspect(
                 session,
@@ -119,31 +122,47 @@ def sweep_report(session: Session, sweep_id: int) -> dict[str, Any]:
     """The sweep in the keys of the command: `models`, `funnel`, `executed`, and what else people want to see."""
     sweep = repository.get_sweep(session, sweep_id)
     runs = repository.sweep_runs(session, sweep_id)
-    latest = _latest_by_checkpoint([run for run, _ in runs])
     entries = repository.entries_of(session, sweep.snapshot_id, sweep.top)
-    prints: dict[int | None, str] = {run.checkpoint_id: run.fingerprint for run, _ in runs if run.fingerprint}
-    stock = _latest_by_checkpoint([run for run, _ in runs if run.adapter_id is None and run.stage in STOCK_STAGES])
-    models = [
-        {
-            **_model_row(session, entry, latest.get(entry.checkpoint_id), sweep),
-            "fingerprint": prints.get(entry.checkpoint_id),
-            "stock": _stock(stock.get(entry.checkpoint_id)),
-        }
-        for entry in entries
-    ]
+    speaks = speakers(entries, sweep.weights_mode, {run.checkpoint_id: EXECUTED for run, _ in runs})
+    models = _model_rows(session, sweep, entries, speaks, [run for run, _ in runs])
     return {
         "sweep": sweep.id,
         "profile": sweep.profile,
         "state": sweep.state,
         "models": models,
-        "funnel": _funnel(entries, [run for run, _ in runs], models),
+        "funnel": _funnel(entries, speaks, [run for run, _ in runs], models),
         "executed": sum(fresh and run.stage in MODEL_STAGES and run.state == RunState.DONE for run, fresh in runs),
     }
 
 
-def _latest_by_checkpoint(runs: Sequence[Run]) -> dict[int | None, Run]:
+def _model_rows(
+    session: Session,
+    sweep: Sweep,
+    entries: Sequence[CatalogueEntry],
+    speaks: Mapping[int, CatalogueEntry],
+    runs: Sequence[Run],
+) -> list[dict[str, Any]]:
+    """One row per entry. What is said of a checkpoint is told once, also where others of its group follow it."""
+    latest = _latest_by_checkpoint(runs)
+    prints: dict[int | None, str] = {run.checkpoint_id: run.fingerprint for run in runs if run.fingerprint}
+    stock = _latest_by_checkpoint([run for run in runs if run.adapter_id is None and run.stage in STOCK_STAGES])
+    told: dict[int, dict[str, Any]] = {
+        number: {**_told(session, run), "fingerprint": prints.get(number), "stock": _stock(stock.get(number))}
+        for number, run in latest.items()
+    }
+    rows = []
+    for entry in entries:
+        speaker = speaks.get(entry.checkpoint_id) if entry.checkpoint_id else None
+        said = told.get(speaker.checkpoint_id) if speaker and speaker.checkpoint_id else None
+        derived = speaker.model.name if speaker and speaker is not entry else None
+        base = {"model": entry.model.name, "rank": entry.rank, "downloads": entry.downloads, "derived_from": derived}
+        rows.append({**base, **(said or _untold(entry, sweep.tier))})
+    return rows
+
+
+def _latest_by_checkpoint(runs: Sequence[Run]) -> dict[int, Run]:
     """The run that speaks for each checkpoint: the last finished one; a run with an adapter before one without."""
-    found: dict[int | None, Run] = {}
+    found: dict[int, Run] = {}
     for run in runs:
         before = found.get(run.checkpoint_id)
         counts = run.stage in flow.STATUS_STAGES and run.state == RunState.DONE
@@ -160,14 +179,10 @@ def _stock(run: Run | None) -> dict[str, Any] | None:
     return {"outcome": str(run.outcome), "causes": len(run.failures), "kinds": kinds, "reason": run.reason}
 
 
-def _model_row(session: Session, entry: CatalogueEntry, run: Run | None, sweep: Sweep) -> dict[str, Any]:
-    base = {"model": entry.model.name, "rank": entry.rank, "downloads": entry.downloads}
-    unknown = dict.fromkeys(("adapter", "weights", "depth"))
-    if run is None:
-        return {**base, **unknown, "tier": sweep.tier, "kind": entry.dropped_kind, **_without_run(entry)}
+def _told(session: Session, run: Run) -> dict[str, Any]:
+    """What a run says of its checkpoint."""
     waiting = waiting_candidate(session, run.checkpoint_id) if run.outcome == Outcome.FAILED else None
     return {
-        **base,
         **_outcome_and_reason(run),
         "kind": run.kind,
         "adapter": adapter_label(session, run.adapter_id),
@@ -178,6 +193,11 @@ def _model_row(session: Session, entry: CatalogueEntry, run: Run | None, sweep: 
         "worst_token_cosine": run.measurements.get("worst_token_cosine"),
         "waiting_candidate": waiting,
     }
+
+
+def _untold(entry: CatalogueEntry, tier: str) -> dict[str, Any]:
+    unknown = dict.fromkeys(("adapter", "weights", "depth", "fingerprint", "stock"))
+    return {**unknown, "tier": tier, "kind": entry.dropped_kind, **_without_run(entry)}
 
 
 def _without_run(entry: CatalogueEntry) -> dict[str, Any]:
@@ -209,9 +229,18 @@ def waiting_candidate(session: Session, checkpoint_id: int) -> int | None:
     return next((row.id for row in found if row.state == CandidateState.WAITING), None)
 
 
-def _funnel(entries: Sequence[CatalogueEntry], runs: Sequence[Run], models: Sequence[dict[str, Any]]) -> dict[str, int]:
+def _funnel(
+    entries: Sequence[CatalogueEntry],
+    speaks: Mapping[int, CatalogueEntry],
+    runs: Sequence[Run],
+    models: Sequence[dict[str, Any]],
+) -> dict[str, int]:
     done = [run for run in runs if run.state == RunState.DONE and run.outcome in (Outcome.PASSED, Outcome.FAILED)]
-    reached = {stage: len({r.checkpoint_id for r in done if r.stage == stage}) for stage in StageName}
+    members = Counter(speaker.checkpoint_id for speaker in speaks.values())
+    reached = {
+        stage: sum(members[number] for number in {r.checkpoint_id for r in done if r.stage == stage})
+        for stage in StageName
+    }
     outcomes = Counter(row["outcome"] for row in models)
     waiting = sum(1 for row in models if row.get("waiting_candidate"))
     return {

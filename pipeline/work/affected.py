@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlalchemy.orm import Session
 
 from pipeline.releases.matching import matches
@@ -28,13 +30,19 @@ def affected_by(session: Session, adapter: Adapter) -> list[CheckpointStatus]:
 def rerun_affected(session: Session, adapter: Adapter) -> list[Run]:
     """Queue the checkpoints a new adapter can affect, with it; a checkpoint that passes as stock is left alone."""
     chosen = [s for s in affected_by(session, adapter) if not (s.outcome == "passed" and s.adapter_id is None)]
-    return [_rerun(session, status) for status in chosen]
+    return [_rerun(session, status) for status in _executed(session, chosen)]
 
 
 def rerun_of_adapter(session: Session, adapter: Adapter) -> list[Run]:
     """Queue the checkpoints that a withdrawn adapter served, with whatever serves them now."""
     served = [s for s in sweeps.statuses(session, adapter.profile) if s.adapter_id == adapter.id]
-    return [_rerun(session, status) for status in served]
+    return [_rerun(session, status) for status in _executed(session, served)]
+
+
+def _executed(session: Session, found: Sequence[CheckpointStatus]) -> list[CheckpointStatus]:
+    """The statuses that runs were made for: those derived from another checkpoint follow it."""
+    numbers = dict.fromkeys((status.derived_from or status.checkpoint_id, status.profile) for status in found)
+    return [session.get_one(CheckpointStatus, number) for number in numbers]
 
 
 def _rerun(session: Session, status: CheckpointStatus) -> Run:

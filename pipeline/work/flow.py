@@ -22,6 +22,7 @@ from pipeline.releases.models import Adapter
 from pipeline.releases.service import STOCK, matching_adapter
 from pipeline.review import candidates
 from pipeline.settings import get_settings
+from pipeline.sweeps import groups
 from pipeline.sweeps import repository as sweeps
 from pipeline.sweeps.models import Capability, Checkpoint, CheckpointStatus
 from pipeline.work import repository
@@ -109,6 +110,12 @@ def _note_stock(session: Session, run: Run) -> None:
         status.stock_causes = len(run.failures) if run.outcome == Outcome.FAILED else 0
         status.stock_reason = run.reason
         session.flush()
+        _tell_the_group(session, run, status)
+
+
+def _tell_the_group(session: Session, run: Run, status: CheckpointStatus) -> None:
+    if run.weights_mode == "synthetic":
+        groups.derive(session, status)
 
 
 def schedule(session: Session, new: NewRun, sweep_ids: Sequence[int]) -> Run:
@@ -246,6 +253,7 @@ def _store_status(session: Session, run: Run) -> None:
         "fingerprint": run.fingerprint,
         "environment": run.environment,
         "updated_at": database_now(session),
+        "derived_from": None,
     }
     found = insert_or_return(session, CheckpointStatus, key, values)
     status: CheckpointStatus = found.row
@@ -255,6 +263,7 @@ def _store_status(session: Session, run: Run) -> None:
             setattr(status, name, value)
         status.fingerprint = run.fingerprint or kept
     session.flush()
+    _tell_the_group(session, run, status)
     if run.adapter_id is None and run.stage != StageName.INSPECT:
         _note_stock(session, run)
 

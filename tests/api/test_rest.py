@@ -12,6 +12,8 @@ from pipeline.database.facts import mark_demo
 from pipeline.database.models import PrincipalKind, Role
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.settings import get_settings
+from pipeline.sweeps.groups import derive
+from pipeline.sweeps.models import CheckpointStatus
 from pipeline.verification.evidence import unpack_evidence
 from pipeline.verification.policy import current_policy
 from pipeline.work import chores
@@ -92,6 +94,21 @@ def test_a_verdict_of_another_environment_is_stale(
     sweep("a/bert-stock")
     monkeypatch.setattr("api.pages.labels.environment_digest", lambda _profile: "e" * 64)
     assert client.get("/api/v1/models/a/bert-stock").json()["stale"] is True
+
+
+def test_a_derived_verdict_names_the_model_that_was_executed(client: TestClient, sweep: Sweep) -> None:
+    sweep("a/bert-stock", "b/mpnet-stock")
+    with unit_of_work() as session:
+        first, other = (session.query(CheckpointStatus).order_by(CheckpointStatus.checkpoint_id)).all()
+        other.derived_from = first.checkpoint_id
+        first.checkpoint.group_key = other.checkpoint.group_key = "g" * 64
+        derive(session, first)
+    answer = client.get("/api/v1/models/b/mpnet-stock").json()
+    assert (answer["outcome"], answer["derived_from"]) == ("passed", "a/bert-stock")
+    assert client.get("/api/v1/models/a/bert-stock").json()["derived_from"] is None
+    page = client.get("/models/b/mpnet-stock").text
+    assert "executed once for its group as a/bert-stock" in page
+    assert "as another of its group" in page
 
 
 def test_coverage_tells_real_and_synthetic_apart_and_groups(client: TestClient, sweep: Sweep) -> None:

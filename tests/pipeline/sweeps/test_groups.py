@@ -1,0 +1,157 @@
+"""On synthetic weights one checkpoint of a group is executed and the others follow it, through releases too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pipeline.catalogue.entry import CatalogueEntry
+from pipeline.database.accounts import local_reviewer
+from pipeline.database.unit_of_work import reading, unit_of_work
+from pipeline.review import service as review
+from pipeline.review.models import CandidateRow
+from pipeline.sweeps.coverage import coverage
+from pipeline.sweeps.groups import group_key
+from pipeline.sweeps.models import Checkpoint, CheckpointStatus
+from pipeline.sweeps.schemas import SweepOptions
+from pipeline.sweeps.service import start_sweep, sweep_report
+
+BERT = {"model_type": "bert", "hidden_size": 64, "num_attention_heads": 2, "hidden_act": "gelu", "vocab_size": 100}
+Entry = Callable[..., CatalogueEntry]
+Drain = Callable[[], list[int]]
+
+
+def of_one_group(entry: Entry, name: str = "a/{}") -> list[CatalogueEntry]:
+    sizes = enumerate((100, 250, 999), start=1)
+    return [entry(name.format(rank), rank, config={**BERT, "vocab_size": size}) for rank, size in sizes]
+
+
+def sweep(entries: list[CatalogueEntry], weights: str = "synthetic") -> int:
+    with unit_of_work() as session:
+        return start_sweep(session, "test", entries, SweepOptions("profile-2026-08", weights=weights)).id
+
+
+def report(number: int) -> dict[str, Any]:
+    with reading() as session:
+        return sweep_report(session, number)
+
+
+def statuses() -> dict[str, tuple[str, str | None]]:
+    """By model: the outcome, and the model it was derived from."""
+    with reading() as session:
+        rows = session.query(CheckpointStatus).all()
+        return {
+            row.checkpoint.model.name: (row.outcome, row.speaker.model.name if row.speaker else None) for row in rows
+        }
+
+
+@pytest.mark.parametrize("change", [{"vocab_size": 7}, {"architectures": ["X"]}, {"pad_token_id": 3}])
+def test_names_vocabulary_and_special_tokens_make_no_other_group(entry: Entry, change: dict[str, Any]) -> None:
+    assert group_key(entry("a/1", config={**BERT, **change})) == group_key(entry("a/2", config=BERT))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"config": {**BERT, "hidden_size": 128}},
+        {"config": {**BERT, "dtype": "bfloat16"}},
+        {"pooling": "cls"},
+        {"gated": True},
+        {"custom_code": True},
+    ],
+)
+def test_what_may_change_a_verdict_makes_another_group(entry: Entry, other: dict[str, Any]) -> None:
+    assert group_key(entry("a/1", **{"config": BERT, **other})) != group_key(entry("a/2", config=BERT))
+
+
+def test_a_row_without_a_configuration_has_no_group(entry: Entry) -> None:
+    assert group_key(entry("a/1", config=None)) is None
+
+
+def test_one_of_a_group_is_executed_and_the_others_follow(database: str, entry: Entry, drain: Drain) -> None:
+    number = sweep([*of_one_group(entry, "a/stock-{}"), entry("a/stock-other", 4)])
+    drain()
+    found = report(number)
+    assert found["executed"] == 2
+    assert found["funnel"]["executed"] == found["funnel"]["passed"] == 4
+    assert statuses() == {
+        "a/stock-1": ("passed", None),
+        "a/stock-2": ("passed", "a/stock-1"),
+        "a/stock-3": ("passed", "a/stock-1"),
+        "a/stock-other": ("passed", None),
+    }
+    assert [row["derived_from"] for row in found["models"]] == [None, "a/stock-1", "a/stock-1", None]
+    assert len({row["fingerprint"] for row in found["models"][:3]}) == 1
+    with reading() as session:
+        assert coverage(session, "profile-2026-08", "family")["passing_synthetic"] == 4
+        families = {row.family for row in session.query(Checkpoint).filter(Checkpoint.group_key.is_not(None))}
+        assert len(families) == 1
+
+
+def test_a_second_sweep_of_a_group_executes_nothing(database: str, entry: Entry, drain: Drain) -> None:
+    first = sweep(of_one_group(entry))
+    drain()
+    second = sweep(of_one_group(entry))
+    assert drain() == []
+    again = report(second)
+    assert again["executed"] == 0
+    assert again["models"] == report(first)["models"]
+
+
+def test_a_model_that_joins_a_group_executes_nothing(database: str, entry: Entry, drain: Drain) -> None:
+    sweep(of_one_group(entry, "a/stock-{}"))
+    drain()
+    second = sweep([entry("a/stock-new", 1, config=BERT, downloads=10**6), *of_one_group(entry, "a/stock-{}")])
+    assert drain() == []
+    assert report(second)["executed"] == 0
+    assert statuses()["a/stock-new"] == ("passed", "a/stock-1")
+
+
+def test_where_real_weights_may_come_every_checkpoint_is_executed(database: str, entry: Entry, drain: Drain) -> None:
+    number = sweep(of_one_group(entry, "a/stock-{}"), weights="auto")
+    drain()
+    assert report(number)["executed"] == 3
+    assert {derived for _, derived in statuses().values()} == {None}
+
+
+def test_a_verdict_on_real_weights_is_never_overwritten(database: str, entry: Entry, drain: Drain) -> None:
+    entries = of_one_group(entry, "a/real-stock-{}")
+    sweep([entries[0]], weights="auto")
+    drain()
+    sweep(entries)
+    drain()
+    names = [item.model_id for item in entries]
+    assert statuses() == dict(zip(names, [("passed", None), ("passed", None), ("passed", names[1])], strict=True))
+    with reading() as session:
+        own = session.query(CheckpointStatus).filter(CheckpointStatus.derived_from.is_(None)).all()
+        assert [row.weights for row in own if row.checkpoint.model.name == names[0]] == ["real"]
+
+
+def test_a_derived_verdict_gives_way_to_one_of_its_own(database: str, entry: Entry, drain: Drain) -> None:
+    entries = of_one_group(entry, "a/stock-{}")
+    sweep(entries)
+    drain()
+    sweep([entries[1]], weights="auto")
+    drain()
+    assert statuses()["a/stock-2"] == ("passed", None)
+    assert statuses()["a/stock-3"] == ("passed", "a/stock-1")
+
+
+def test_a_release_runs_one_of_a_group_and_withdrawal_too(database: str, entry: Entry, drain: Drain) -> None:
+    sweep(of_one_group(entry))
+    drain()
+    assert {outcome for outcome, _ in statuses().values()} == {"failed"}
+    with unit_of_work() as session:
+        candidate = session.query(CandidateRow).filter_by(state="waiting").one()
+        seen, who = review.seen_digest(candidate), local_reviewer(session)
+        released = review.approve(session, candidate.id, who, seen=seen, reason="equal")
+        assert len(released.runs) == 1
+        adapter = released.adapter.id
+    drain()
+    assert {outcome for outcome, _ in statuses().values()} == {"passed"}
+    with unit_of_work() as session:
+        assert len(review.withdraw_adapter(session, adapter, local_reviewer(session), reason="wrong").runs) == 1
+    drain()
+    assert {outcome for outcome, _ in statuses().values()} == {"failed"}
