@@ -24,7 +24,8 @@ class Settings(BaseSettings):
     signing_key: Path | None = None
     """The private key that signs bundles; unset means one in the data directory, made at the first start."""
     profile: str = "profile-2026-08"
-    drafters: Literal["rules,llm", "llm", "both", "rules"] = "rules,llm"
+    drafters: Literal["rules,llm", "llm", "both", "rules", "none"] = "rules,llm"
+    """Who drafts patches; `none` stops at the verdicts: nothing is diagnosed or drafted."""
     releases: Literal["bundled", "none"] = "bundled"
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=0, le=65535)

@@ -302,7 +302,8 @@ def _after_execute(session: Session, run: Run, ids: Sequence[int]) -> None:
 
 
 def _diagnose(session: Session, run: Run, checkpoint: Checkpoint, ids: Sequence[int]) -> None:
-    if _patchable(run) or _refused_by_gate(run):
+    wanted = get_settings().drafters != "none"
+    if wanted and (_patchable(run) or _refused_by_gate(run)):
         later = run.priority - DRAFTING_LATER
         schedule(session, _like(run, StageName.DIAGNOSE, checkpoint, _adapter_of(session, run), priority=later), ids)
 

@@ -12,9 +12,11 @@ from pipeline.database.accounts import local_reviewer
 from pipeline.database.unit_of_work import reading, unit_of_work
 from pipeline.review import service as review
 from pipeline.review.models import CandidateRow
+from pipeline.settings import get_settings
 from pipeline.sweeps.coverage import coverage
 from pipeline.sweeps.groups import group_key
 from pipeline.sweeps.models import Checkpoint, CheckpointStatus
+from pipeline.sweeps.repository import sweep_runs
 from pipeline.sweeps.schemas import SweepOptions
 from pipeline.sweeps.service import start_sweep, sweep_report
 
@@ -155,3 +157,24 @@ def test_a_release_runs_one_of_a_group_and_withdrawal_too(database: str, entry: 
         assert len(review.withdraw_adapter(session, adapter, local_reviewer(session), reason="wrong").runs) == 1
     drain()
     assert {outcome for outcome, _ in statuses().values()} == {"failed"}
+
+
+def test_a_sweep_of_verdicts_only_diagnoses_later(
+    database: str, entry: Entry, drain: Drain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPYRE_FACTORY_DRAFTERS", "none")
+    get_settings.cache_clear()
+    first = sweep(of_one_group(entry))
+    drain()
+    assert stages(first) == {"inspect", "capture"}
+    monkeypatch.delenv("SPYRE_FACTORY_DRAFTERS")
+    get_settings.cache_clear()
+    second = sweep(of_one_group(entry))
+    drain()
+    assert stages(second) == {"inspect", "capture", "diagnose", "draft", "verify"}
+    assert report(second)["funnel"]["waiting"] == 3
+
+
+def stages(number: int) -> set[str]:
+    with reading() as session:
+        return {run.stage for run, _ in sweep_runs(session, number)}

@@ -1,0 +1,235 @@
+"""The sweep over a whole catalogue: `python -m benchmarks.sweep --catalog FILE [--data DIR] [--top N] [--json]`.
+
+Weights are synthetic, so one checkpoint per group is executed (`pipeline.sweeps.groups`) and nothing is drafted: what
+is measured is the state of the bundled releases. The sweep is kept in the data folder: stopped at any moment, the same
+command goes on where it was; `cold sweep` adds up the time of all its parts. FILE is not copied into the repository.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+from platformdirs import user_cache_path
+
+from benchmarks.figures import Figure, render
+from pipeline.catalogue.entry import CatalogueEntry
+from pipeline.catalogue.service import load_catalogue
+from pipeline.cli.sweep import run_sweep
+from pipeline.database.engine import dispose_engines
+from pipeline.database.migrate import upgrade
+from pipeline.database.unit_of_work import reading, unit_of_work
+from pipeline.settings import get_settings
+from pipeline.sweeps.catalogue import store_snapshot
+from pipeline.sweeps.repository import sweep_runs
+from pipeline.sweeps.schemas import SweepOptions
+from pipeline.sweeps.service import start_sweep, sweep_report
+
+PROFILE = "profile-2026-08"
+WORKERS = 2
+GIB = 2**30
+ADDED = 1_000
+PARTS = "parts.json"
+PLAIN = ("exact", "matched", "inferred")
+"""How sure a row's configuration is, where the stock class is its own; all else is "mapping unverified"."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What is swept, and where the installation is kept."""
+
+    catalog: str
+    data: Path
+    top: int | None
+
+    def options(self) -> SweepOptions:
+        """Synthetic weights, bundled releases, sweep tier."""
+        return SweepOptions(profile=PROFILE, weights="synthetic", releases="bundled", top=self.top)
+
+    def entries(self) -> list[CatalogueEntry]:
+        """The rows of the catalogue."""
+        return load_catalogue(self.catalog, self.top)
+
+
+@contextmanager
+def installed(data: Path) -> Iterator[None]:
+    """Settings of an embedded installation in `data` with two workers that draft nothing."""
+    before = dict(os.environ)
+    given = {"DATA_DIR": str(data), "WORKERS": str(WORKERS), "DRAFTERS": "none", "PROFILE": PROFILE}
+    os.environ.update({f"SPYRE_FACTORY_{name}": value for name, value in given.items()})
+    data.mkdir(parents=True, exist_ok=True)
+    get_settings.cache_clear()
+    try:
+        yield
+    finally:
+        dispose_engines()
+        os.environ.clear()
+        os.environ.update(before)
+        get_settings.cache_clear()
+
+
+def measure_import(bench: Bench) -> Iterator[Figure]:
+    """Read and store every row in an empty database; then the start of a sweep over them."""
+    with installed(bench.data / "import"):
+        (get_settings().data_dir / "factory.sqlite3").unlink(missing_ok=True)
+        upgrade()
+        began = time.monotonic()
+        entries = bench.entries()
+        with unit_of_work() as session:
+            store_snapshot(session, bench.catalog, entries)
+        yield Figure(f"import of {len(entries)} rows", round(time.monotonic() - began, 2), "s", 5.0)
+        began = time.monotonic()
+        with unit_of_work() as session:
+            sweep = start_sweep(session, bench.catalog, entries, bench.options()).id
+        yield Figure("start of a sweep over them", round(time.monotonic() - began, 2), "s", 5.0)
+        with reading() as session:
+            groups = len(sweep_runs(session, sweep))
+        yield Figure("groups to execute, of the rows with a configuration", groups, "", float(len(entries)) / 20)
+
+
+def measure_sweep(bench: Bench) -> Iterator[Figure]:
+    """The whole sweep, resumed if it was stopped: time, memory, then what it found."""
+    with installed(bench.data / "sweep"), Watch() as watch, parts(bench) as spent:
+        report = run_sweep(get_settings(), bench.catalog, bench.options(), resume=True, progress=True)
+    yield Figure("cold sweep", round(sum(spent), 1), "s", 3600.0, tuple(spent))
+    yield Figure("memory of all its processes, highest", round(watch.highest / GIB, 2), "GiB", 12.0)
+    (bench.data / "report.json").write_text(json.dumps(report))
+    yield from found_figures(bench.entries(), report)
+
+
+def found_figures(entries: Sequence[CatalogueEntry], report: dict[str, Any]) -> Iterator[Figure]:
+    """Supported and passing by count and by downloads; rows whose mapping nobody verified are shown apart."""
+    rows = {row["model"]: row for row in report["models"]}
+    pairs = [(entry, rows[entry.model_id]) for entry in entries if entry.model_id in rows]
+    passing = [(entry, row) for entry, row in pairs if row["outcome"] == "passed"]
+    plain = [entry for entry, _ in passing if is_plain(entry)]
+    whole, scale = sum(entry.downloads for entry, _ in pairs), len(pairs) / 10_000
+    downloads = sum(entry.downloads for entry, _ in passing)
+    yield Figure("passing at the sweep tier, synthetic weights", len(passing), "", 9_200 * scale, at_least=True)
+    yield Figure("of these with a plain mapping", len(plain), "", 0.0, at_least=True)
+    yield Figure("downloads of the passing", round(100 * downloads / max(whole, 1), 2), "%", 98.0, at_least=True)
+    for reason, count in Counter(why(row) for _, row in pairs if row["outcome"] != "passed").most_common(12):
+        sys.stderr.write(f"not passing: {count:>5}  {reason}\n")
+
+
+def is_plain(entry: CatalogueEntry) -> bool:
+    """True if the stock class is the model's own: a listed configuration and no code of its own."""
+    return entry.config_confidence in PLAIN and not entry.custom_code
+
+
+def why(row: dict[str, Any]) -> str:
+    """The reason of a row that does not pass, without the model's name."""
+    reason = re.sub(r"'[^']*'", "…", row["reason"] or "")[:100]
+    return f"{row['kind'] or row['outcome']}: {reason}"
+
+
+def measure_again(bench: Bench) -> Iterator[Figure]:
+    """The same sweep with nothing changed, and with a thousand more rows of known configurations."""
+    with installed(bench.data / "sweep"):
+        began = time.monotonic()
+        report = run_sweep(get_settings(), bench.catalog, bench.options(), resume=False, progress=True)
+        yield Figure("unchanged sweep", round(time.monotonic() - began, 2), "s", 60.0)
+        yield Figure("model executions of it", report["executed"], "", 0.0)
+        yield from _added(bench)
+
+
+def _added(bench: Bench) -> Iterator[Figure]:
+    entries = bench.entries()
+    known = [entry for entry in entries if entry.config][:ADDED]
+    more = [
+        replace(entry, model_id=f"{entry.model_id}-again", rank=len(entries) + number)
+        for number, entry in enumerate(known, start=1)
+    ]
+    began = time.monotonic()
+    with unit_of_work() as session:
+        sweep = start_sweep(session, "added", more, bench.options()).id
+    yield Figure(f"{len(more)} more rows of known configurations", round(time.monotonic() - began, 2), "s", 5.0)
+    with reading() as session:
+        report = sweep_report(session, sweep)
+    waiting = sum(row["outcome"] == "unknown" for row in report["models"])
+    yield Figure("of these without a verdict at once", waiting, "", 0.0)
+
+
+@contextmanager
+def parts(bench: Bench) -> Iterator[list[float]]:
+    """The seconds of every part of the sweep so far; this one is added and kept, also when it is stopped."""
+    file = bench.data / PARTS
+    spent: list[float] = json.loads(file.read_text()) if file.is_file() else []
+    began = time.monotonic()
+    try:
+        yield spent
+    finally:
+        spent.append(round(time.monotonic() - began, 1))
+        file.write_text(json.dumps(spent))
+
+
+class Watch:
+    """The highest sum of resident memory of this process and all below it, looked at twice a second."""
+
+    def __init__(self) -> None:
+        self.highest = 0
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> Watch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        me = psutil.Process()
+        while not self._end.wait(0.5):
+            self.highest = max(self.highest, sum(map(_resident, [me, *me.children(recursive=True)])))
+
+
+def _resident(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_info().rss)
+    except psutil.Error:
+        return 0
+
+
+GROUPS: dict[str, Callable[[Bench], Iterable[Figure]]] = {
+    "import": measure_import,
+    "sweep": measure_sweep,
+    "again": measure_again,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure the groups, print them; 1 if a target is missed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--catalog", required=True, help="a .jsonl or .jsonl.gz file")
+    parser.add_argument("--data", type=Path, default=user_cache_path("spyre-factory-sweep"), help="kept between runs")
+    parser.add_argument("--top", type=int, help="only the first rows")
+    parser.add_argument("--only", default="", metavar="PATTERN", help=f"groups: {', '.join(GROUPS)}")
+    parser.add_argument("--json", action="store_true")
+    chosen = parser.parse_args(arguments)
+    bench = Bench(chosen.catalog, chosen.data, chosen.top)
+    figures: list[Figure] = []
+    for name, group in GROUPS.items():
+        if re.search(chosen.only, name):
+            for figure in group(bench):
+                sys.stderr.write(render([figure], as_json=False) + "\n")
+                figures.append(figure)
+    sys.stdout.write(render(figures, chosen.json, catalog=chosen.catalog) + "\n")
+    return 0 if all(figure.met for figure in figures) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
