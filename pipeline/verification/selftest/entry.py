@@ -53,6 +53,7 @@ class Kind(StrEnum):
     DOCUMENT = "document"
     MATHEMATICS = "mathematics"
     PARAMETERS = "library patches with wrong parameters"
+    DEVICE = "the same mathematics, wrong on the device"
     PATTERNS = "honest, by pattern"
 
 

@@ -1,7 +1,7 @@
 """The self-test: what is judged, in which order, and the rates that come out, by class.
 
-The work is cut into batches, each a child process of its own (`worker`), two at a time. With a folder for its state a
-run can be stopped and goes on where it was: a batch that is done is not done again under the same verifier.
+The work is cut into batches, which two children (`children`, `worker`) judge one after the other. With a folder for its
+state a run can be stopped and goes on where it was: a batch that is done is not done again under the same verifier.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
-import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -20,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from agents.types import canonical
+from pipeline.verification.selftest.children import Judges
 from pipeline.verification.selftest.corpus import CHEATS, HONEST, QUICK, QUICK_HONEST
 from pipeline.verification.selftest.entry import Cheat, Kind, Patches
 
 BATCH = 20
 WORKERS = 2
-BATCH_LIMIT_S = 1500.0
 QUICK_MUTANTS, FULL_MUTANTS = 100, 400
 MUTANTS_PER_BATCH = 25
 OWN_SOURCES = ("pipeline/verification", "agents/capture", "agents/sandbox")
@@ -38,7 +36,8 @@ BEHIND = "behind the source rules"
 class Item:
     """One candidate of the self-test: its class, what must become of it, and how it is judged.
 
-    `alone`: in a sandbox start of its own, for it would take others along. `says` is what a refusal must say.
+    `alone`: in a sandbox start of its own, for it would take others along. `whole`: by the stage of production, device
+    run and gate included. `says` is what a refusal must say.
     """
 
     name: str
@@ -50,6 +49,7 @@ class Item:
     with_source: bool = True
     alone: bool = False
     says: str = ""
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,13 +93,13 @@ def items(full: bool) -> Iterator[Item]:
     cheats = [c for c in CHEATS if full or c.name in QUICK]
     yield from (_refused(c) for c in cheats)
     if full:
-        yield from (_refused(c, behind=True) for c in cheats if _has_code(c))
+        yield from (_refused(c, behind=True) for c in cheats if _has_code(c) and not _is_whole(c))
     seen: set[tuple[str, bytes]] = set()
     for cheat in cheats:
         key = (cheat.subject, canonical(list(cheat.honest)))
         if key not in seen:
             seen.add(key)
-            yield Item(f"twin of: {cheat.name}", f"twins, {cheat.kind}", ACCEPT, cheat.subject, cheat.honest)
+            yield _twin(cheat)
     for honest in HONEST:
         if full or (honest.pattern, honest.name, honest.subject) in QUICK_HONEST:
             name = f"{honest.pattern} {honest.subject}: {honest.name}"
@@ -110,12 +110,24 @@ def _has_code(cheat: Cheat) -> bool:
     return any(p["pattern"] == "code" for p in cheat.cheat)
 
 
+def _is_whole(cheat: Cheat) -> bool:
+    """Everything that is cheaper than the device finds nothing wrong with it."""
+    return cheat.kind is Kind.DEVICE
+
+
+def _twin(cheat: Cheat) -> Item:
+    name, group = f"twin of: {cheat.name}", f"twins, {cheat.kind}"
+    return Item(name, group, ACCEPT, cheat.subject, cheat.honest, whole=_is_whole(cheat))
+
+
 def _refused(cheat: Cheat, behind: bool = False) -> Item:
     name, group = (f"{cheat.name} ({BEHIND})", f"{cheat.kind}, {BEHIND}") if behind else (cheat.name, str(cheat.kind))
     takes_others_along = cheat.kind in (Kind.PROCESS, Kind.CHECKER) and (behind or cheat.shows == "runs into a limit")
     cases = 3 if cheat.kind is Kind.STATE else 2
     says = "" if behind else cheat.says
-    return Item(name, group, REFUSE, cheat.subject, cheat.cheat, cases, not behind, takes_others_along, says)
+    return Item(
+        name, group, REFUSE, cheat.subject, cheat.cheat, cases, not behind, takes_others_along, says, _is_whole(cheat)
+    )
 
 
 def batches(full: bool, seed: int) -> list[Batch]:
@@ -130,6 +142,8 @@ def batches(full: bool, seed: int) -> list[Batch]:
 
 
 Progress = Callable[[int, int], None]
+Judged = Callable[[Mapping[str, Any], Path], list[dict[str, Any]] | str]
+"""The outcomes of a batch as plain data, or why there are none."""
 
 
 def run_selftest(
@@ -143,21 +157,25 @@ def run_selftest(
     began = datetime.now(UTC)
     work = batches(full, seed)
     done: list[Outcome] = []
-    with tempfile.TemporaryDirectory(prefix="spyre-selftest-") as folder, ThreadPoolExecutor(WORKERS) as pool:
+    with (
+        tempfile.TemporaryDirectory(prefix="spyre-selftest-") as folder,
+        ThreadPoolExecutor(WORKERS) as pool,
+        Judges(WORKERS) as judges,
+    ):
         kept = state if state is not None else Path(folder)
         kept.mkdir(parents=True, exist_ok=True)
-        waiting = [pool.submit(outcomes_of, batch, kept) for batch in work]
+        waiting = [pool.submit(outcomes_of, batch, kept, judges.judge) for batch in work]
         for count, finished in enumerate(as_completed(waiting), start=1):
             done += finished.result()
             progress(count, len(work))
     return report_of(done, full, began)
 
 
-def outcomes_of(batch: Batch, folder: Path) -> list[Outcome]:
-    """One batch in a child, or as it was kept."""
+def outcomes_of(batch: Batch, folder: Path, judge: Judged) -> list[Outcome]:
+    """One batch as `judge` finds it, or as it was kept."""
     kept = folder / f"{batch.key}-{verifier_digest()[:16]}.json"
     if not kept.exists():
-        answer = _run_child(batch, folder)
+        answer = judge(batch.to_dict(), folder)
         if isinstance(answer, str):
             return [_unjudged(item.name, item.group, item.expected, answer) for item in batch.items] or [
                 _unjudged(f"mutants from seed {batch.seed}", MUTANTS, REFUSE, answer)
@@ -170,22 +188,6 @@ def outcomes_of(batch: Batch, folder: Path) -> list[Outcome]:
 
 def _unjudged(name: str, group: str, expected: str, why: str) -> Outcome:
     return Outcome(name, group, expected, expected == REFUSE, "not judged", why)
-
-
-def _run_child(batch: Batch, folder: Path) -> list[dict[str, Any]] | str:
-    with tempfile.TemporaryDirectory(dir=folder) as work:
-        task, out = Path(work) / "batch.json", Path(work) / "out.json"
-        task.write_text(json.dumps(batch.to_dict()))
-        argv = [sys.executable, "-m", "pipeline.verification.selftest.worker", str(task), str(out)]
-        env = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-        try:
-            ended = subprocess.run(argv, env=env, timeout=BATCH_LIMIT_S, capture_output=True, text=True, check=False)
-        except subprocess.TimeoutExpired:
-            return f"the child was ended after {BATCH_LIMIT_S:g} s"
-        if ended.returncode or not out.exists():
-            return f"the child ended with status {ended.returncode}: {ended.stderr.strip()[-500:]}"
-        answer: list[dict[str, Any]] = json.loads(out.read_text())
-        return answer
 
 
 def verifier_digest() -> str:

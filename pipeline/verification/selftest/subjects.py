@@ -66,6 +66,10 @@ SUBJECTS: dict[str, dict[str, Any]] = {
         "model_type": "bert", "intermediate_size": 200, "max_position_embeddings": 192, **SIZES,
         "num_attention_heads": 2,
     },
+    "bert-64": {
+        "model_type": "bert", "architectures": ["BertModel"], "intermediate_size": 256, "max_position_embeddings": 192,
+        **SIZES, "num_attention_heads": 2,
+    },
     "gptj": {
         "model_type": "gptj", "vocab_size": 400, "n_embd": 128, "n_head": 4, "n_layer": 2, "rotary_dim": 16,
         "n_positions": 192, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
@@ -78,6 +82,65 @@ SUBJECTS: dict[str, dict[str, Any]] = {
         "model_type": "granite", "intermediate_size": 256, "max_position_embeddings": 192, "num_key_value_heads": 2,
         "embedding_multiplier": 3.0, "residual_multiplier": 0.5, "attention_multiplier": 0.2, "pad_token_id": 0,
         "bos_token_id": 1, "eos_token_id": 2, **SIZES,
+    },
+    "gemma2": {
+        "model_type": "gemma2", "intermediate_size": 256, "max_position_embeddings": 192, "num_key_value_heads": 2,
+        "head_dim": 32, "query_pre_attn_scalar": 32, "attn_logit_softcapping": 5.0, "sliding_window": 16,
+        "layer_types": ["full_attention", "sliding_attention"], "pad_token_id": 0, "bos_token_id": 1,
+        "eos_token_id": 2, **SIZES,
+    },
+    "gemma3-both-ways": {
+        "model_type": "gemma3_text", "intermediate_size": 256, "max_position_embeddings": 192,
+        "num_key_value_heads": 2, "head_dim": 32, "query_pre_attn_scalar": 32, "sliding_window": 24,
+        "use_bidirectional_attention": True, "layer_types": ["full_attention", "sliding_attention"],
+        "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, **SIZES,
+    },
+    "llama-scaled": {
+        "model_type": "llama", "intermediate_size": 256, "max_position_embeddings": 192, "num_key_value_heads": 2,
+        "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, **SIZES,
+        "rope_parameters": {
+            "rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0, "original_max_position_embeddings": 64,
+        },
+    },
+    "nomic": {
+        "model_type": "nomic_bert", "intermediate_size": 256, "max_position_embeddings": 192, "pad_token_id": 0,
+        "bos_token_id": 1, "eos_token_id": 2, **SIZES,
+    },
+    "deberta": {
+        "model_type": "deberta-v2", "intermediate_size": 256, "max_position_embeddings": 192, "pad_token_id": 0,
+        "relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 16,
+        "max_relative_positions": 64, "norm_rel_ebd": "layer_norm", "share_att_key": True, "type_vocab_size": 0,
+        "position_biased_input": False, **SIZES,
+    },
+    "bloom": {
+        "model_type": "bloom", "vocab_size": 400, "hidden_size": 128, "n_layer": 2, "n_head": 4, "pad_token_id": 0,
+        "bos_token_id": 1, "eos_token_id": 2,
+    },
+    "longformer": {
+        "model_type": "longformer", "intermediate_size": 256, "max_position_embeddings": 194, "pad_token_id": 1,
+        "attention_window": [8, 8], "bos_token_id": 0, "eos_token_id": 2, **SIZES,
+    },
+    "gpt_neo": {
+        "model_type": "gpt_neo", "vocab_size": 400, "hidden_size": 128, "num_layers": 2, "num_heads": 4,
+        "window_size": 16, "attention_types": [[["global", "local"], 1]], "max_position_embeddings": 192,
+        "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+    },
+    "xmod": {
+        "model_type": "xmod", "intermediate_size": 256, "max_position_embeddings": 194, "pad_token_id": 1,
+        "bos_token_id": 3, "eos_token_id": 2, "languages": ["en_XX", "de_DE"], "default_language": "de_DE", **SIZES,
+    },
+    "luke": {
+        "model_type": "luke", "intermediate_size": 256, "max_position_embeddings": 194, "pad_token_id": 1,
+        "bos_token_id": 0, "eos_token_id": 2, "entity_vocab_size": 10, "entity_emb_size": 16, **SIZES,
+    },
+    "convbert": {
+        "model_type": "convbert", "intermediate_size": 256, "max_position_embeddings": 192, "pad_token_id": 0,
+        "embedding_size": 64, "head_ratio": 2, "conv_kernel_size": 9, **SIZES,
+    },
+    "camembert": {
+        "model_type": "camembert", "intermediate_size": 256, "max_position_embeddings": 194, "pad_token_id": 1,
+        "bos_token_id": 0, "eos_token_id": 2, "type_vocab_size": 1, **SIZES,
     },
 }  # fmt: skip
 """`config.json` of each subject, by name."""

@@ -1,8 +1,12 @@
-"""The child of one batch: `python -m pipeline.verification.selftest.worker BATCH.json OUT.json`."""
+"""The child that judges batches: `python -m pipeline.verification.selftest.worker`.
+
+It reads lines [BATCH.json, OUT.json] and answers each by `done`, or by one line that says what went wrong.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from dataclasses import asdict
@@ -13,6 +17,7 @@ from pipeline.verification.selftest.entry import Stage
 from pipeline.verification.selftest.judge import Judgement, judge_all, judge_alone
 from pipeline.verification.selftest.mutation import judge_mutants
 from pipeline.verification.selftest.run import REFUSE, Item, Outcome
+from pipeline.verification.selftest.whole import judge_whole
 
 RULES = r"may not be|keeps state|written out|assigns|does not parse"
 """What the rules on sources say."""
@@ -20,9 +25,10 @@ RULES = r"may not be|keeps state|written out|assigns|does not parse"
 
 def judge_items(items: list[Item], seed: int) -> list[Outcome]:
     """The outcomes of items; those that share how they are judged share sandbox starts, others have their own."""
-    found = {i.name: outcome_of(i, _alone(i, seed)) for i in items if i.alone}
-    for with_source, cases in dict.fromkeys((i.with_source, i.cases) for i in items if not i.alone):
-        chosen = [i for i in items if not i.alone and (i.with_source, i.cases) == (with_source, cases)]
+    found = {i.name: outcome_of(i, _alone(i, seed)) for i in items if i.alone or i.whole}
+    shared = [i for i in items if i.name not in found]
+    for with_source, cases in dict.fromkeys((i.with_source, i.cases) for i in shared):
+        chosen = [i for i in shared if (i.with_source, i.cases) == (with_source, cases)]
         pairs = [(i.subject, i.patches) for i in chosen]
         judged = judge_all(pairs, seed, with_source=with_source, cases=cases)
         found |= {i.name: outcome_of(i, j) for i, j in zip(chosen, judged, strict=True)}
@@ -30,6 +36,8 @@ def judge_items(items: list[Item], seed: int) -> list[Outcome]:
 
 
 def _alone(item: Item, seed: int) -> Judgement:
+    if item.whole:
+        return judge_whole(item.subject, item.patches)
     return judge_alone(item.subject, item.patches, seed, with_source=item.with_source, cases=item.cases)
 
 
@@ -47,15 +55,29 @@ def item_from(data: dict[str, Any]) -> Item:
     return Item(**{**data, "patches": tuple(data["patches"])})
 
 
-def main() -> None:
+def judge_batch(task: Path, out: Path) -> None:
     """Judge one batch."""
+    batch = json.loads(task.read_text())
+    items = [item_from(data) for data in batch["items"]]
+    found = judge_items(items, batch["seed"]) if items else judge_mutants(batch["mutants"], batch["seed"])
+    out.write_text(json.dumps([asdict(o) for o in found]))
+
+
+def main() -> None:
+    """Judge batches until there are no more. What is printed meanwhile goes to standard error."""
     import torch
 
     torch.set_num_threads(1)
-    batch = json.loads(Path(sys.argv[1]).read_text())
-    items = [item_from(data) for data in batch["items"]]
-    found = judge_items(items, batch["seed"]) if items else judge_mutants(batch["mutants"], batch["seed"])
-    Path(sys.argv[2]).write_text(json.dumps([asdict(o) for o in found]))
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        try:
+            judge_batch(*map(Path, json.loads(line)))
+            said = "done"
+        except Exception as error:  # noqa: BLE001 - the boundary: the batch is not judged, the next one may be
+            said = " ".join(f"{type(error).__name__}: {error}".split())[:500]
+        answers.write(said + "\n")
+        answers.flush()
 
 
 if __name__ == "__main__":

@@ -78,6 +78,10 @@ PROOF: dict[str, tuple[str, ...]] = {
         "P20: heads that are not there",
         "P40: a fill that overflows",
     ),
+    "only the device shows it": (
+        "a number so large that 16 bits keep half of the rest",
+        "beyond the device's range and back",
+    ),
 }  # fmt: skip
 """By what is tried, the names of cheats."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -63,28 +64,30 @@ def test_a_refusal_for_another_reason_is_not_right() -> None:
     assert outcome_of(item("disk"), refused).right
 
 
-def test_a_batch_that_dies_makes_every_check_of_it_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "_run_child", lambda batch, folder: "the child ended with status 9")
+def dead(_batch: Mapping[str, Any], _folder: Path) -> str:
+    return "the child ended with status 9"
+
+
+def test_a_batch_that_dies_makes_every_check_of_it_wrong(tmp_path: Path) -> None:
     honest = Item("y", "patterns", ACCEPT, "bert", ())
-    found = run.outcomes_of(Batch((item("x"), honest)), tmp_path)
+    found = run.outcomes_of(Batch((item("x"), honest)), tmp_path, dead)
     assert [o.right for o in found] == [False, False]
-    assert [o.right for o in run.outcomes_of(Batch(mutants=3), tmp_path)] == [False]
+    assert [o.right for o in run.outcomes_of(Batch(mutants=3), tmp_path, dead)] == [False]
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_finished_batch_is_not_judged_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[Batch] = []
+    calls: list[Mapping[str, Any]] = []
 
-    def child(batch: Batch, folder: Path) -> list[dict[str, Any]]:
+    def child(batch: Mapping[str, Any], folder: Path) -> list[dict[str, Any]]:
         calls.append(batch)
         return [{**WRONG.__dict__}]
 
-    monkeypatch.setattr(run, "_run_child", child)
     batch = Batch((item("x"),))
-    assert run.outcomes_of(batch, tmp_path) == run.outcomes_of(batch, tmp_path) == [WRONG]
+    assert run.outcomes_of(batch, tmp_path, child) == run.outcomes_of(batch, tmp_path, child) == [WRONG]
     assert len(calls) == 1
     monkeypatch.setattr(run, "verifier_digest", lambda: "f" * 64)
-    run.outcomes_of(batch, tmp_path)
+    run.outcomes_of(batch, tmp_path, child)
     assert len(calls) == 2
 
 
