@@ -27,7 +27,7 @@ LIMIT_NAMES = frozenset({
     "centred_pooled_cosine", "spearman", "error_ratio_pass", "error_ratio_unknown", "control_cosine",
     "ideal_token_cosine",
 })  # fmt: skip
-MATHEMATICS = frozenset({"exact_ulp", "exact_relative", "set_relative", "special_tolerance"})
+MATHEMATICS = frozenset({"exact_ulp", "exact_relative", "set_relative", "special_tolerance", "dl16_ratio"})
 DIAGNOSIS = frozenset({"explained", "accumulated"})
 TOLERANCES = frozenset({
     "lowest_token_cosine", "company_token_cosine", "pooled_cosine", "centred_pooled_cosine", "ideal_token_cosine",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -26,13 +27,35 @@ def test_special_ids_beyond_a_cut_vocabulary_move_inside() -> None:
     assert cut_vocabulary({"vocab_size": 400}) == {"vocab_size": 400}
 
 
+def test_a_wide_model_has_fewer_heads_of_the_same_size() -> None:
+    wide = {"hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14_336}
+    narrow = controls.narrowed(wide)
+    assert narrow == {
+        "hidden_size": 1024,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 2,
+        "intermediate_size": 3584,
+    }
+    assert controls.narrowed({"hidden_size": 768, "num_attention_heads": 12}) == {
+        "hidden_size": 768, "num_attention_heads": 12,
+    }  # fmt: skip
+
+
+def test_a_row_that_was_measured_is_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row, path = Row("bert", "org/m", "2", "caught", "", 0.9999, {}, 1.0, 384), tmp_path / "rows.jsonl"
+    monkeypatch.setattr(controls, "measure_family", lambda *_: row)
+    assert controls.measured("bert", FAMILIES["bert"], 2, path) == row
+    assert controls.kept_rows(path) == {"bert": row}
+    assert controls.kept_rows(None) == {}
+
+
 def test_the_table_marks_a_control_that_was_missed() -> None:
     missed = {"applicable": True, "caught": False, "token_cosine": 0.9991, "centred_pooled_cosine": 0.9}
     absent = {"applicable": False, "broken": False, "detail": "no gated feed-forward"}
     row = Row("bert", "org/m", "full", "unknown", "controls not caught: x", 0.9999, {"x": missed, "glu": absent})
     _, line = as_text([row]).splitlines()
     assert "0.999!" in line
-    assert line.split()[:4] == ["bert", "full", "unknown", "0.9999"]
+    assert line.split()[:5] == ["bert", "full", "0", "unknown", "0.9999"]
     assert "-" in line
 
 

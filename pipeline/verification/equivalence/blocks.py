@@ -28,8 +28,10 @@ from pipeline.verification.equivalence.draws import (
     quiet_weights,
     whole_vocabulary,
 )
+from pipeline.verification.equivalence.limits import limits
 from pipeline.verification.equivalence.recorder import Call, Lead, Recorder, largest_score
 from pipeline.verification.equivalence.rows import RowFault, compare_rows
+from pipeline.verification.equivalence.sixteen_bits import loss, run_in_dl16, times_as_much, worst_row
 from pipeline.verification.replay import Constants, DocumentRefused, ModelReplay, Precision, looks_up_made_tables
 
 Document = Mapping[str, Any]
@@ -200,7 +202,23 @@ class _Comparison:
             for drawn, one, other, stream in self._draws(number):
                 found = found.and_then(self._drawn_block(number, drawn, one, other, stream))
             found = found.and_then(self._quiet_block(number))
+            found = found if found.fault is not None else found.and_then(self._block_in_dl16(number))
         return found
+
+    def _block_in_dl16(self, number: int) -> Found:
+        """A pair of blocks on the model's own activations, both in ideal DL16."""
+        assert self._border is not None
+        one = self._with_parameters(self._stock, number)
+        other = self._with_parameters(self._patched, number)
+        lost = loss(one.outputs[0], run_in_dl16(one, one.given[one.stream]))
+        found = run_in_dl16(other, other.given[other.stream])
+        more = loss(self._border.outward(other.outputs[0]), self._border.outward(found))
+        times = times_as_much(lost, more, self._real_in_stream)
+        if times <= limits().dl16_ratio:
+            return NOTHING
+        row = worst_row(more, lost, self._real_in_stream)
+        drawn = f"{NATURAL} in DL16, where it loses {times:.3g} times what the stock block loses"
+        return Found(0, row.error, Fault(f"block {number}", drawn, row), True)
 
     def _distinct(self) -> Iterator[int]:
         seen: set[tuple[int, int]] = set()

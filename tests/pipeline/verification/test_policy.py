@@ -84,7 +84,13 @@ def test_the_policy_holds_the_design_s_values() -> None:
     for dtype in ("float16", "bfloat16", "float32"):
         limits = current_policy().limits("embedding", dtype)
         assert {name: limits[name] for name in design} == design
-    said = {"exact_ulp": 4.0, "exact_relative": 1e-12, "set_relative": 2e-10, "special_tolerance": 1e-6}
+    said = {
+        "exact_ulp": 4.0,
+        "exact_relative": 1e-12,
+        "set_relative": 2e-10,
+        "special_tolerance": 1e-6,
+        "dl16_ratio": 8.0,
+    }
     assert dict(current_policy().mathematics) == said
     assert current_policy().guards["final_submissions"] == 3
     assert current_policy().tiers["full"].draws == 2

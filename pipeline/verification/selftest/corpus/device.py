@@ -1,8 +1,11 @@
-"""The same mathematics, and yet wrong on the device: what only a whole verification can refuse."""
+"""The same mathematics, and yet wrong on the device: what only a whole verification can refuse.
+
+Each set lacks one patch without which the device gives wrong values or none; in plain torch nothing is missing.
+"""
 
 from __future__ import annotations
 
-from pipeline.verification.selftest.entry import Cheat, Kind, Patches, Stage, code, library
+from pipeline.verification.selftest.entry import Cheat, Kind, Patches, Stage, library
 
 SET: Patches = (
     library("P56", dtype="float16"),
@@ -11,46 +14,19 @@ SET: Patches = (
     library("P61"),
     library("P63", multiple=64, side="right"),
 )
-"""Without these BERT with heads of 64 does not run on the device."""
+"""With these BERT with heads of 64 runs on the device."""
 SUBJECT = "bert-64"
+SAYS = "cosine|norm|finite|Error|error is"
 
 
-def _through(expression: str) -> Patches:
-    """The feed-forward's first linear through an expression of its output h."""
-    drafted = code(f"""
-    def forward(self, x):
-        h = self.dense(x)
-        return self.intermediate_act_fn({expression})
-
-    def apply(model):
-        for m in each(model, "BertIntermediate"):
-            replace(m, forward)
-    """)
-    return (*SET, *drafted)
-
-
-def _cheat(name: str, wrong: str, right: str, says: str) -> Cheat:
-    stages = (Stage.DEVICE, Stage.GATE)
-    return Cheat(name, Kind.DEVICE, SUBJECT, _through(wrong), _through(right), "differs in 16 bits", stages, says)
+def _without(pattern: str, name: str) -> Cheat:
+    rest = tuple(p for p in SET if p["pattern"] != pattern)
+    return Cheat(name, Kind.DEVICE, SUBJECT, rest, SET, "same", (Stage.DEVICE, Stage.GATE), SAYS)
 
 
 CHEATS = (
-    _cheat(
-        "a number so large that 16 bits keep nothing of the rest",
-        "(h + 4096.0) - 4096.0",
-        "(h * 4.0) * 0.25",
-        "cosine|error is",
-    ),
-    _cheat(
-        "a number so large that 16 bits keep half of the rest",
-        "(h + 32.0) - 32.0",
-        "(h * 4.0) * 0.25",
-        "error is",
-    ),
-    _cheat(
-        "beyond the device's range and back",
-        "h * 65536.0 * 65536.0 * 2.0 ** -32",
-        "h * 16.0 * 16.0 * 2.0 ** -8",
-        "finite|cosine|norm",
-    ),
+    _without("P40", "masks as the stock code makes them"),
+    _without("P54", "attention input that is not contiguous"),
+    _without("P61", "no copy at the borders of blocks"),
+    _without("P63", "lengths that are no whole buckets"),
 )

@@ -79,6 +79,10 @@ PROOF: dict[str, tuple[str, ...]] = {
         "P40: a fill that overflows",
     ),
     "only the device shows it": (
+        "attention input that is not contiguous",
+        "lengths that are no whole buckets",
+    ),
+    "nothing left in 16 bits": (
         "a number so large that 16 bits keep half of the rest",
         "beyond the device's range and back",
     ),
