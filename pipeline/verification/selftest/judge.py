@@ -72,11 +72,16 @@ class Stock(NamedTuple):
 
 @dataclass
 class Candidate:
-    """One candidate on its way: what it is, and what it has shown so far."""
+    """One candidate on its way: what it is, and what it has shown so far.
+
+    `count` is how many of SHAPES are captured; `with_source=False` leaves out the rules on sources, so that what stands
+    behind them is tried too.
+    """
 
     subject: str
     patches: Patches
     count: int = len(SHAPES)
+    with_source: bool = True
     documents: list[dict[str, Any]] = field(default_factory=list)
     verdict: Judgement | None = None
 
@@ -110,30 +115,20 @@ def stock_of(name: str, seed: int) -> Stock:
     return Stock(config, tensors, document, subject_of(model, seed))
 
 
-def judge_all(
-    candidates: Sequence[tuple[str, Patches]], seed: int, *, with_source: bool = True, cases: int = len(SHAPES)
-) -> list[Judgement]:
-    """One judgement per (subject, patches), in order, from shared starts. `seed` is hidden from the candidates.
-
-    `with_source=False` leaves out the rules on sources, so that what stands behind them is tried too; `cases` is how
-    many of SHAPES are captured. Raises SandboxUnavailable.
-    """
-    all_of_them = [Candidate(subject, patches, cases) for subject, patches in candidates]
-    _before_capture(all_of_them, seed, with_source)
-    open_ones = [c for c in all_of_them if c.verdict is None]
+def judge_all(candidates: Sequence[Candidate], seed: int) -> list[Judgement]:
+    """One judgement per candidate, in order, from shared starts; `seed` is hidden. Raises SandboxUnavailable."""
+    _before_capture(candidates, seed)
+    open_ones = [c for c in candidates if c.verdict is None]
     for candidate, answered in zip(open_ones, _answers([_capture(c) for c in open_ones]), strict=True):
         _stage(candidate, partial(take_answer, answered=answered))
-    _after_capture(all_of_them, seed)
-    _bind([c for c in all_of_them if c.verdict is None and c.sources], seed)
-    return [c.verdict or Judgement(True) for c in all_of_them]
+    _after_capture(candidates, seed)
+    _bind([c for c in candidates if c.verdict is None and c.sources], seed)
+    return [c.verdict or Judgement(True) for c in candidates]
 
 
-def judge_alone(
-    subject: str, patches: Patches, seed: int, *, with_source: bool = True, cases: int = len(SHAPES)
-) -> Judgement:
+def judge_alone(candidate: Candidate, seed: int) -> Judgement:
     """One candidate in sandbox starts of its own, by the very calls of production. Raises SandboxUnavailable."""
-    candidate = Candidate(subject, patches, cases)
-    _before_capture([candidate], seed, with_source)
+    _before_capture([candidate], seed)
     if candidate.verdict is None:
         _stage(candidate, capture_alone)
     _after_capture([candidate], seed)
@@ -142,9 +137,8 @@ def judge_alone(
     return candidate.verdict or Judgement(True)
 
 
-def _before_capture(candidates: Sequence[Candidate], seed: int, with_source: bool) -> None:
-    if with_source:
-        _each(candidates, check_source)
+def _before_capture(candidates: Sequence[Candidate], seed: int) -> None:
+    _each([c for c in candidates if c.with_source], check_source)
     _each(candidates, partial(check_elementwise, seed=seed))
 
 
@@ -156,13 +150,14 @@ def _after_capture(candidates: Sequence[Candidate], seed: int) -> None:
 
 
 def _answers(tasks: Sequence[Task]) -> list[Answered]:
-    """The answers from shared starts; where a task took its start down, each task gets one of its own."""
+    """The answers from shared starts; where a task took its start down, the tasks are halved until it stands alone."""
     try:
         return answer_tasks(tasks)
     except CandidateRefused as refused:
         if len(tasks) == 1:
             return [Answered({"refused": str(refused)}, b"")]
-    return [answer for task in tasks for answer in _answers([task])]
+    half = len(tasks) // 2
+    return [*_answers(tasks[:half]), *_answers(tasks[half:])]
 
 
 def _each(candidates: Sequence[Candidate], check: Callable[[Candidate], None]) -> None:

@@ -22,7 +22,7 @@ from pipeline.verification.selftest.children import Judges
 from pipeline.verification.selftest.corpus import CHEATS, HONEST, QUICK, QUICK_HONEST
 from pipeline.verification.selftest.entry import Cheat, Kind, Patches
 
-BATCH = 20
+BATCH = 48
 WORKERS = 2
 QUICK_MUTANTS, FULL_MUTANTS = 100, 400
 MUTANTS_PER_BATCH = 25

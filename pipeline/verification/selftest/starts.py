@@ -15,10 +15,10 @@ from agents.sandbox.capture_model import LIMITS as ONE_CAPTURE
 from agents.sandbox.capture_model import PACKAGES, tools
 from agents.sandbox.limits import MIB
 
-PER_START = 24
+PER_START = 48
 """Tasks that share one start: their files must fit its private folder together."""
 ANSWER_BYTES, OUTPUT_BYTES = 4 * MIB, 8 * MIB
-LIMITS = replace(ONE_CAPTURE, wall_s=900.0, cpu_s=900, tmp=512 * MIB, inodes=8192)
+LIMITS = replace(ONE_CAPTURE, wall_s=1800.0, cpu_s=1800, tmp=768 * MIB, inodes=8192)
 
 
 class Task(NamedTuple):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.verification.selftest.entry import Stage
-from pipeline.verification.selftest.judge import Judgement, judge_all, judge_alone
+from pipeline.verification.selftest.judge import Candidate, Judgement, judge_all, judge_alone
 from pipeline.verification.selftest.mutation import judge_mutants
 from pipeline.verification.selftest.run import REFUSE, Item, Outcome
 from pipeline.verification.selftest.whole import judge_whole
@@ -24,21 +24,23 @@ RULES = r"may not be|keeps state|written out|assigns|does not parse"
 
 
 def judge_items(items: list[Item], seed: int) -> list[Outcome]:
-    """The outcomes of items; those that share how they are judged share sandbox starts, others have their own."""
-    found = {i.name: outcome_of(i, _alone(i, seed)) for i in items if i.alone or i.whole}
+    """The outcomes of items, in order: most share sandbox starts, some have their own, some a whole verification."""
+    found = {i.name: _alone(i, seed) for i in items if i.alone or i.whole}
     shared = [i for i in items if i.name not in found]
-    for with_source, cases in dict.fromkeys((i.with_source, i.cases) for i in shared):
-        chosen = [i for i in shared if (i.with_source, i.cases) == (with_source, cases)]
-        pairs = [(i.subject, i.patches) for i in chosen]
-        judged = judge_all(pairs, seed, with_source=with_source, cases=cases)
-        found |= {i.name: outcome_of(i, j) for i, j in zip(chosen, judged, strict=True)}
-    return [found[i.name] for i in items]
+    judged = judge_all([candidate_of(i) for i in shared], seed) if shared else []
+    found |= {i.name: j for i, j in zip(shared, judged, strict=True)}
+    return [outcome_of(i, found[i.name]) for i in items]
+
+
+def candidate_of(item: Item) -> Candidate:
+    """The item as the judge takes it."""
+    return Candidate(item.subject, item.patches, item.cases, item.with_source)
 
 
 def _alone(item: Item, seed: int) -> Judgement:
     if item.whole:
         return judge_whole(item.subject, item.patches)
-    return judge_alone(item.subject, item.patches, seed, with_source=item.with_source, cases=item.cases)
+    return judge_alone(candidate_of(item), seed)
 
 
 def outcome_of(item: Item, judged: Judgement) -> Outcome:
