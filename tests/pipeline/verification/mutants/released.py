@@ -1,4 +1,4 @@
-"""Every released patch alone on a tiny model of its family, captured in one child: `released.py OUT.json`."""
+"""Every released patch alone on a tiny model of its family, captured in one child: `released.py OUT.json FAMILY`."""
 
 from __future__ import annotations
 
@@ -47,12 +47,17 @@ def released_patches() -> Iterator[Released]:
                 yield Released(manifest.family, manifest.predicate, patch)
 
 
-def capture_all() -> dict[str, Any]:
+def families() -> list[str]:
+    """Families with released patches, in order."""
+    return list(dict.fromkeys(released.family for released in released_patches()))
+
+
+def capture_all(family: str) -> dict[str, Any]:
     from agents.capture.case import Case
     from agents.capture.model import capture_patched, capture_stock
 
     found: dict[str, Any] = {}
-    for released in released_patches():
+    for released in (r for r in released_patches() if r.family == family):
         config = config_for(released.predicate)
         if released.stock not in found:
             found[released.stock] = capture_stock(config, [Case(*SHAPE, "float32", NAMES)])[0]
@@ -61,4 +66,4 @@ def capture_all() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(json.dumps(capture_all()))
+    Path(sys.argv[1]).write_text(json.dumps(capture_all(sys.argv[2])))
