@@ -7,6 +7,7 @@ evidence name it, and evidence keeps the whole policy, so that a verdict can be 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -28,6 +29,8 @@ LIMIT_NAMES = frozenset({
     "ideal_token_cosine",
 })  # fmt: skip
 MATHEMATICS = frozenset({"exact_ulp", "exact_relative", "set_relative", "special_tolerance", "dl16_ratio"})
+ADDED = {"dl16_ratio": math.inf}
+"""Limits that older policies do not have, and what stands for each: evidence is judged by the policy of its day."""
 DIAGNOSIS = frozenset({"explained", "accumulated"})
 TOLERANCES = frozenset({
     "lowest_token_cosine", "company_token_cosine", "pooled_cosine", "centred_pooled_cosine", "ideal_token_cosine",
@@ -117,7 +120,7 @@ def policy_from_dict(document: Mapping[str, Any]) -> Policy:
     return Policy(
         version=str(document["version"]),
         thresholds={task: _by_dtype(task, rows) for task, rows in document["thresholds"].items()},
-        mathematics=_numbers("mathematics", document["mathematics"], MATHEMATICS),
+        mathematics=_numbers("mathematics", {**ADDED, **document["mathematics"]}, MATHEMATICS),
         diagnosis=_numbers("diagnosis", document["diagnosis"], DIAGNOSIS),
         tolerance=_numbers("replay_tolerance", document["replay_tolerance"], TOLERANCES),
         tiers=MappingProxyType(tiers),

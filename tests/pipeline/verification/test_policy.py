@@ -101,6 +101,11 @@ def document() -> dict[str, Any]:
     return copy.deepcopy(dict(current_policy().source))
 
 
+def test_a_policy_of_before_a_limit_was_added_is_still_read(document: dict[str, Any]) -> None:
+    del document["mathematics"]["dl16_ratio"]
+    assert policy_from_dict(document).mathematics["dl16_ratio"] == float("inf")
+
+
 def without_a_limit(d: dict[str, Any]) -> None:
     del d["thresholds"]["embedding"]["float16"]["spearman"]
 
