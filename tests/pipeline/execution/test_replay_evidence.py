@@ -56,9 +56,10 @@ def tiny_evidence(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def minilm_evidence(tier: str, work: Path) -> dict[str, Any]:
     """Evidence for the real MiniLM with the adapter that ships with the factory."""
     spec = base_spec(str(packaged_folder(MINILM)), PROFILE, "auto", "simulator", work)
-    manifest = matching_manifest(run_stage("inspect", spec)["family"], PROFILE)
+    family = run_stage("inspect", spec)["family"]
+    manifest = matching_manifest(family, PROFILE)
     assert manifest is not None
-    return evidence_of({**spec, "tier": tier, "adapter": manifest}, work)
+    return evidence_of({**spec, "tier": tier, "family": family, "adapter": manifest}, work)
 
 
 def candidate_evidence(folder: Path, work: Path) -> dict[str, Any]:
