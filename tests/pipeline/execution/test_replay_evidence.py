@@ -22,6 +22,7 @@ from pipeline.verification.evidence import EVIDENCE_KIND, EVIDENCE_MEDIA, EVIDEN
 PROFILE = "profile-2026-08"
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 WAYS: list[tuple[int, Capability]] = [(1, "default"), (2, "avx2"), (1, "avx2"), (2, "default")]
+"""The first two hold each number of threads and each instruction set once."""
 CONFIG = {
     "model_type": "bert", "architectures": ["BertModel"], "vocab_size": 400, "hidden_size": 128,
     "num_attention_heads": 2, "intermediate_size": 256, "num_hidden_layers": 2, "max_position_embeddings": 160,
@@ -128,7 +129,7 @@ def test_full_evidence_of_the_real_minilm_comes_out_the_same_every_way(tmp_path:
     first = tmp_path / "first"
     first.mkdir()
     document = minilm_evidence("full", first)
-    for number, (threads, capability) in enumerate(WAYS):
+    for number, (threads, capability) in enumerate(WAYS[:2]):
         work = tmp_path / str(number)
         work.mkdir()
         assert_same(replay(document, work, threads=threads, capability=capability))
