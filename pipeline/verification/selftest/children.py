@@ -1,7 +1,7 @@
 """Children that judge batches: each is started once and takes one batch after the other.
 
 What a child has imported, the models it has made and their stock documents serve all its batches. One that dies or
-hangs is ended, and another is started for the next batch.
+hangs is ended, and another is started for the next batch. Nothing of a child outlives this process.
 """
 
 from __future__ import annotations
@@ -9,23 +9,26 @@ from __future__ import annotations
 import json
 import os
 import select
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
+from pipeline.work import reaper
+
 BATCH_LIMIT_S = 3600.0
+WORKER = (sys.executable, "-m", "pipeline.verification.selftest.worker")
 
 
 class Judge:
-    """One child. Its `judge` is called by one thread at a time."""
+    """One child that runs `command`. Its `judge` is called by one thread at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, command: Sequence[str] = WORKER) -> None:
+        self._command = command
         self._child: subprocess.Popen[str] | None = None
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - `close` does
 
@@ -60,12 +63,11 @@ class Judge:
 
     def _started(self) -> subprocess.Popen[str]:
         if self._child is None:
-            argv = [sys.executable, "-m", "pipeline.verification.selftest.worker"]
+            watched = [sys.executable, "-I", "-S", str(reaper.__file__), "--parent", str(os.getpid()), "--"]
+            argv = [*watched, *self._command]
             env = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
             pipe = subprocess.PIPE
-            self._child = subprocess.Popen(
-                argv, env=env, stdin=pipe, stdout=pipe, stderr=self._errors, text=True, start_new_session=True
-            )
+            self._child = subprocess.Popen(argv, env=env, stdin=pipe, stdout=pipe, stderr=self._errors, text=True)
         return self._child
 
     def _last_errors(self) -> str:
@@ -77,8 +79,7 @@ class Judge:
         child, self._child = self._child, None
         if child is None:
             return
-        with suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
+        child.send_signal(reaper.KILL_NOW)
         child.wait()
         for stream in (child.stdin, child.stdout):
             if stream is not None:
