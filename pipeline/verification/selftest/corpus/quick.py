@@ -83,7 +83,7 @@ PROOF: dict[str, tuple[str, ...]] = {
         "lengths that are no whole buckets",
     ),
     "nothing left in 16 bits": (
-        "a number so large that 16 bits keep half of the rest",
+        "a number so large that 16 bits keep little of the rest",
         "beyond the device's range and back",
     ),
 }  # fmt: skip

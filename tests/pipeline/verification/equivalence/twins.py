@@ -146,7 +146,7 @@ TWINS: dict[str, Twins] = {
     "so large a number that 16 bits lose the rest": Twins(
         "bert",
         bare("GELUActivation", GELU, FORM="torch.nn.functional.gelu((x * 4.0) * 0.25)"),
-        bare("GELUActivation", GELU, FORM="torch.nn.functional.gelu((x + 32.0) - 32.0)"), "block 0",
+        bare("GELUActivation", GELU, FORM="torch.nn.functional.gelu((x + 256.0) - 256.0)"), "block 0",
     ),
     "window off by one": Twins(
         "modernbert", bare("", WINDOW, WIDER="0"), bare("", WINDOW, WIDER="2"), "block"
