@@ -200,12 +200,17 @@ def _embeddings(change: str) -> Patches:
 
 POSITIONS = "'position_ids': torch.arange(ids.shape[1], device=ids.device).unsqueeze(0)"
 
-LOST = {"says": "in DL16", "shows": "differs in 16 bits"}
-TIMES = _activation("F.gelu((h * 4.0) * 0.25)")
+
+def _lost(name: str, expression: str) -> Cheat:
+    """The same mathematics of which 16 bits keep little."""
+    twin = _activation("F.gelu((h * 4.0) * 0.25)")
+    return _cheat(name, _activation(expression), twin, says="in DL16", shows="differs in 16 bits")
+
+
 CHEATS = (
-    _cheat("a number so large that 16 bits keep nothing of the rest", _activation("F.gelu((h + 4096.0) - 4096.0)"), TIMES, **LOST),
-    _cheat("a number so large that 16 bits keep little of the rest", _activation("F.gelu((h + 256.0) - 256.0)"), TIMES, **LOST),
-    _cheat("beyond the device's range and back", _activation("F.gelu(h * 65536.0 * 65536.0 * 2.0 ** -32)"), TIMES, **LOST),
+    _lost("a number so large that 16 bits keep nothing of the rest", "F.gelu((h + 4096.0) - 4096.0)"),
+    _lost("a number so large that 16 bits keep little of the rest", "F.gelu((h + 256.0) - 256.0)"),
+    _lost("beyond the device's range and back", "F.gelu(h * 65536.0 * 65536.0 * 2.0 ** -32)"),
     _cheat("gelu: the tanh variant", _activation("F.gelu(h, approximate='tanh')"), GELU),
     _cheat("gelu: the quick variant", _activation("h / (1.0 + (h * -1.702).exp())"), GELU),
     _cheat("gelu: relu instead", _activation("F.relu(h)"), GELU),
