@@ -78,10 +78,7 @@ PROOF: dict[str, tuple[str, ...]] = {
         "P20: heads that are not there",
         "P40: a fill that overflows",
     ),
-    "only the device shows it": (
-        "attention input that is not contiguous",
-        "lengths that are no whole buckets",
-    ),
+    "only the device shows it": ("attention input that is not contiguous",),
     "nothing left in 16 bits": (
         "a number so large that 16 bits keep little of the rest",
         "beyond the device's range and back",
