@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     )
     from .handle import Handle
     from .integrations.sentence_transformers import disable_sentence_transformers, enable_sentence_transformers
-    from .releases.bundle import load_bundle, load_withdrawals
+    from .releases.bundle import load_bundle, load_withdrawals, trust_successor
     from .releases.lookup import find
-    from .releases.trust import Trust, trust_signer
+    from .releases.trust import Trust, distrust_signer, trust_signer
 
 _HOMES = {
     "adapt": ".adaptation",
@@ -53,7 +53,9 @@ _HOMES = {
     "load_bundle": ".releases.bundle",
     "load_withdrawals": ".releases.bundle",
     "Trust": ".releases.trust",
+    "distrust_signer": ".releases.trust",
     "trust_signer": ".releases.trust",
+    "trust_successor": ".releases.bundle",
     "enable_sentence_transformers": ".integrations.sentence_transformers",
     "disable_sentence_transformers": ".integrations.sentence_transformers",
     "AutoSpyreModel": ".auto",
@@ -113,11 +115,13 @@ __all__ = [
     "WrongTask",
     "adapt",
     "disable_sentence_transformers",
+    "distrust_signer",
     "enable_sentence_transformers",
     "find",
     "load_bundle",
     "load_withdrawals",
     "trust_signer",
+    "trust_successor",
 ]
 
 

@@ -15,8 +15,8 @@ from typing import Any
 from ..errors import AdapterWithdrawn, BundleTampered, ManifestRefused, VersionsDiffer
 from .lookup import forget_manifest, loaded_manifests, use_manifest, withdraw_adapters
 from .manifest import Manifest, manifest_from_dict
-from .signed import BUNDLE, WITHDRAWALS, Signed, unseal
-from .trust import Trust, stored_trust
+from .signed import BUNDLE, HANDOVER, WITHDRAWALS, Signed, unseal
+from .trust import Trust, fingerprint_of, pin_key, read_public_key, stored_trust
 
 LOCKED = ("torch", "transformers")
 PARTS = {"manifest": dict, "lock": dict, "withdrawals": str}
@@ -65,6 +65,16 @@ def load_withdrawals(path: str | Path, *, trust: Trust | None = None) -> dict[st
         if manifest.digest in reasons:
             forget_manifest(manifest)
     return reasons
+
+
+def trust_successor(path: str | Path, *, folder: str | Path | None = None) -> str:
+    """Pins the key that a pinned signer named as its successor, in the file of `keys rotate`; the former stays pinned.
+
+    Returns the successor's fingerprint. Raises UnknownSigner, BundleTampered, SignerRefused; then nothing is pinned.
+    """
+    signed = unseal(_read(path), HANDOVER, stored_trust(folder))
+    pem = str(signed.payload.get("public_key", "")).encode()
+    return pin_key(pem, fingerprint_of(read_public_key(pem)), folder)
 
 
 def accept_withdrawals(document: bytes, trust: Trust, *, signer: str) -> dict[str, str]:

@@ -17,7 +17,7 @@ from ..digests import canonical
 from ..errors import BundleTampered
 from .trust import Trust
 
-BUNDLE, WITHDRAWALS = "spyre-bundle-1", "spyre-withdrawals-1"
+BUNDLE, WITHDRAWALS, HANDOVER = "spyre-bundle-1", "spyre-withdrawals-1", "spyre-handover-1"
 MAX_BYTES = 8 * 1024 * 1024
 KEYS = {"format", "signer", "payload", "signature"}
 

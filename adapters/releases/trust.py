@@ -103,11 +103,24 @@ def trust_signer(public_key: str | Path, fingerprint: str, *, folder: str | Path
 
     Returns the fingerprint. Raises SignerRefused if they do not belong together.
     """
-    pem = Path(public_key).read_bytes()
+    return pin_key(Path(public_key).read_bytes(), fingerprint, folder)
+
+
+def pin_key(pem: bytes, fingerprint: str, folder: str | Path | None = None) -> str:
+    """As `trust_signer`, of the PEM file's bytes."""
     actual = Trust().pin(pem, fingerprint)
     root = Path(folder) if folder is not None else default_folder()
     _write(root / SIGNERS / _file_name(actual, "pem"), pem)
     return actual
+
+
+def distrust_signer(fingerprint: str, *, folder: str | Path | None = None) -> None:
+    """Unpins a signer for this user, for a key that others may have. Raises SignerRefused if it is not pinned."""
+    root = Path(folder) if folder is not None else default_folder()
+    try:
+        (root / SIGNERS / _file_name(fingerprint, "pem")).unlink()
+    except FileNotFoundError as error:
+        raise SignerRefused(f"signer {fingerprint!r} is not pinned in {root}; nothing is changed") from error
 
 
 def _file_name(fingerprint: str, ending: str) -> str:

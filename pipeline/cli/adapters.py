@@ -104,16 +104,20 @@ def verify(
         typer.echo(f"{file} holds {found.name} {found.version} for {found.profile}, digest {found.digest}.")
 
 
-def withdrawals(file: Annotated[Path, typer.Argument(help="Where to write the list.")]) -> None:
+def withdrawals(
+    file: Annotated[Path, typer.Argument(help="Where to write the list.")],
+    signer: Annotated[str | None, typer.Option(help="Fingerprint of a former key, for who has its bundles.")] = None,
+) -> None:
     """Write the signed list of withdrawn adapters for `load_withdrawals`."""
     from pipeline.database.unit_of_work import reading
     from pipeline.releases.bundles import withdrawal_list
-    from pipeline.releases.signing import signing_key
+    from pipeline.releases.signing import former_key, signing_key
     from pipeline.settings import get_settings
 
     with one_sentence():
+        key = former_key(get_settings(), signer) if signer else signing_key(get_settings())
         with reading() as session:
-            content = withdrawal_list(session, signing_key(get_settings()))
+            content = withdrawal_list(session, key)
         write_file(file, content)
     typer.echo(f"Written to {file}.")
 

@@ -1,4 +1,4 @@
-"""`spyre-factory evidence list | show | replay`: what verdicts rest on, and the proof that it can be had again."""
+"""`spyre-factory evidence list | show | replay | hardware`: what verdicts rest on, and that it can be had again."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ def register(app: typer.Typer) -> None:
     group.command("list")(list_all)
     group.command("show")(show)
     group.command("replay")(replay)
+    group.command("hardware")(hardware)
     app.add_typer(group, name="evidence")
 
 
@@ -58,24 +59,63 @@ def replay(
     which: Which,
     threads: Annotated[int, typer.Option("--threads", min=1, max=64, help="OpenMP threads of the run.")] = 1,
     capability: Annotated[str | None, typer.Option(help="ATEN_CPU_CAPABILITY: default, avx2 or avx512.")] = None,
+    device: Annotated[
+        str | None, typer.Option(help="simulator, or hardware: a card; its verdict is kept apart.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Run evidence again; exit status 0 only if the same verdict document comes out and every figure agrees."""
+    """Run evidence again; exit status 0 only if the same verdict document comes out and every figure agrees.
+
+    On a card the verdict is kept for `evidence hardware`, whatever it is; then 0 means that the outcome is the same.
+    """
     from pipeline.errors import BadInput
     from pipeline.execution.replay_evidence import replay as run_replay
 
     with one_sentence():
         if capability not in (None, "default", "avx2", "avx512"):
             raise BadInput(f"--capability is default, avx2 or avx512, not {capability!r}.")
+        if device not in (None, "simulator", "hardware"):
+            raise BadInput(f"--device is simulator or hardware, not {device!r}.")
         address, document = _find(which)
         with tempfile.TemporaryDirectory(prefix="spyre-replay-") as work:
-            done = run_replay(document, Path(work), threads=threads, capability=capability)  # type: ignore[arg-type]
-    found = {"address": address, "threads": threads, "capability": capability, **done.to_dict()}
+            how: dict[str, Any] = {"threads": threads, "capability": capability, "device": device}
+            done = run_replay(document, Path(work), **how)
+        if device == "hardware":
+            _keep(address, document, done)
+    found = {"address": address, **how, **done.to_dict()}
     if as_json:
         print_json(found)
     else:
         _print(found)
-    raise typer.Exit(0 if done.identical and done.agrees else 1)
+    same = done.identical and done.agrees
+    if device == "hardware":
+        same = done.outcome == document["verdict"]["outcome"]
+    raise typer.Exit(0 if same else 1)
+
+
+def hardware(as_json: Json = False) -> None:
+    """List what cards made of evidence, newest first, beside what the simulator made of it."""
+    from pipeline.database.unit_of_work import reading
+    from pipeline.hardware.service import summaries
+
+    with one_sentence(), reading() as session:
+        rows = summaries(session)
+    if as_json:
+        print_json({"hardware": rows})
+        return
+    for row in rows:
+        told = f"card {row['outcome']}, simulator {row['simulated']} ({row['profile']})"
+        typer.echo(f"{row['id']:>4}  {row['document'][:16]}  {row['model']}  {told}")
+    if not rows:
+        typer.echo("No verdict of a card is stored.")
+
+
+def _keep(address: str, document: dict[str, Any], done: Any) -> None:
+    from pipeline.database.unit_of_work import unit_of_work
+    from pipeline.hardware.service import keep
+
+    with unit_of_work() as session:
+        keep(session, address, document, done)
 
 
 def _print(found: dict[str, Any]) -> None:

@@ -3,12 +3,13 @@
 from pipeline.bench import models as _bench
 from pipeline.database import models as _shared
 from pipeline.database.base import Base
+from pipeline.hardware import models as _hardware
 from pipeline.releases import models as _releases
 from pipeline.requests import models as _requests
 from pipeline.review import models as _review
 from pipeline.sweeps import models as _sweeps
 from pipeline.work import models as _work
 
-DOMAINS = (_shared, _sweeps, _work, _review, _releases, _requests, _bench)
+DOMAINS = (_shared, _sweeps, _work, _review, _releases, _requests, _bench, _hardware)
 
 __all__ = ["DOMAINS", "Base"]

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
 from pipeline.errors import BadInput, EnvironmentProblem
+from pipeline.execution.device import open_device
 from pipeline.verification.agreement import Moved, compare_measurements, document_differences
 from pipeline.verification.evidence import EVIDENCE_FORMAT, EVIDENCE_NAME, unpack_evidence
 from pipeline.verification.gate import judge
@@ -23,6 +24,7 @@ from pipeline.weights.children_env import children_env
 from pipeline.work.process import run_child
 
 Capability = Literal["default", "avx2", "avx512"]
+DeviceKind = Literal["simulator", "hardware"]
 TIMEOUT_S = {"inspect": 300.0, "weights": 600.0, "execute": 1_800.0}
 MEMORY_MB = 20_000
 
@@ -36,6 +38,8 @@ class Replayed:
     differences: tuple[str, ...]
     moved: tuple[Moved, ...]
     environment: tuple[str, ...]
+    verdict: dict[str, Any] = field(default_factory=dict)
+    """The verdict document of the new run."""
 
     @property
     def identical(self) -> bool:
@@ -69,14 +73,23 @@ def largest(moved: tuple[Moved, ...]) -> dict[str, float | str]:
 
 
 def replay(
-    document: dict[str, Any], workdir: Path, *, threads: int = 1, capability: Capability | None = None
+    document: dict[str, Any],
+    workdir: Path,
+    *,
+    threads: int = 1,
+    capability: Capability | None = None,
+    device: DeviceKind | None = None,
 ) -> Replayed:
-    """Runs the evidence again in `workdir`. The document has been checked by `unpack_evidence`.
+    """Runs the evidence again in `workdir`, on its own kind of device or on `device`.
 
-    Raises BadInput for a document without a SPEC, EnvironmentProblem if the run gives no evidence.
+    The document has been checked by `unpack_evidence`. Raises BadInput for a document without a SPEC,
+    EnvironmentProblem if the run gives no evidence or there is no such device.
     """
     if document["format"] != EVIDENCE_FORMAT or not document["replay"]:
         raise BadInput(f"evidence of format {document['format']!r} carries nothing to run again")
+    if device is not None:
+        open_device(device, document["environment"]["profile"])
+        document = {**document, "replay": {**document["replay"], "device": device}}
     again = run_again(document, workdir, children_env(workdir, threads=threads, extra=_instructions(capability)))
     policy = policy_from_dict(document["policy"])
     stored, now = (measurements_from_dict(d["measurements"]) for d in (document, again))
@@ -87,6 +100,7 @@ def replay(
         differences=tuple(document_differences(document["verdict"]["document"], verdict.document())),
         moved=tuple(compare_measurements(stored, now, policy.tolerance)),
         environment=tuple(_changes(_inputs(document), _inputs(again))),
+        verdict=verdict.document(),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -15,10 +16,11 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from pipeline.errors import EnvironmentProblem
+from pipeline.errors import BadInput, EnvironmentProblem
 from pipeline.settings import Settings
 
 OWNER_ONLY = 0o600
+FORMER = "former"
 
 
 def key_path(settings: Settings) -> Path:
@@ -35,6 +37,50 @@ def signing_key(settings: Settings) -> Ed25519PrivateKey:
     if not path.exists() and settings.signing_key is None:
         _make(path)
     return _read(path)
+
+
+def rotate_key(settings: Settings) -> Ed25519PrivateKey:
+    """Make a new key that signs from now on; the former one, which is returned, stays for its withdrawal lists.
+
+    Raises EnvironmentProblem if the key was set by the setting: then it is for who set it to replace.
+    """
+    if settings.signing_key is not None:
+        raise EnvironmentProblem(
+            f"The signing key {settings.signing_key} is set from outside: replace that file itself."
+        )
+    former, path = signing_key(settings), key_path(settings)
+    kept = former_path(settings, fingerprint(former))
+    kept.parent.mkdir(exist_ok=True, mode=0o700)
+    path.replace(kept)
+    _make(path)
+    return former
+
+
+def former_key(settings: Settings, named: str) -> Ed25519PrivateKey:
+    """The key with this fingerprint, today's or a former one. Raises EnvironmentProblem if there is none."""
+    today = signing_key(settings)
+    return today if fingerprint(today) == named else _read(former_path(settings, named))
+
+
+def former_path(settings: Settings, named: str) -> Path:
+    """Where a former key is kept. Raises BadInput for what is no fingerprint."""
+    if not re.fullmatch("sha256:[0-9a-f]{64}", named):
+        raise BadInput(f"{named!r} is no fingerprint: it begins with sha256: and has 64 hexadecimal digits.")
+    return key_path(settings).parent / FORMER / f"{named.removeprefix('sha256:')}.pem"
+
+
+def fingerprint(key: Ed25519PrivateKey) -> str:
+    """What users pin it by."""
+    from adapters.releases.trust import fingerprint_of
+
+    return fingerprint_of(key.public_key())
+
+
+def handover(former: Ed25519PrivateKey, successor: Ed25519PrivateKey) -> bytes:
+    """The former key's word for its successor: who has pinned the one can pin the other with it."""
+    from adapters.releases.signed import HANDOVER, seal
+
+    return seal(HANDOVER, {"public_key": public_pem(successor).decode()}, former, fingerprint(former))
 
 
 def public_pem(key: Ed25519PrivateKey) -> bytes:

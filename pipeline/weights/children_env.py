@@ -71,7 +71,14 @@ def _places(home: Path) -> dict[str, str]:
         "XDG_CACHE_HOME": str(home / ".cache"),
         "HF_HOME": str(home / ".hf"),
         "SPYRE_SIM_CACHE_DIR": _simulator_build(),
-    }
+    } | _our_code()
+
+
+def _our_code() -> dict[str, str]:
+    """A source tree's children import from that tree, as their parent does: another checkout may be the installed one,
+    and verdicts would carry digests of code that did not make them. An installed package needs no path."""
+    root = Path(__file__).resolve().parents[2]
+    return {"PYTHONPATH": str(root)} if (root / "pyproject.toml").is_file() else {}
 
 
 def _simulator_build() -> str:

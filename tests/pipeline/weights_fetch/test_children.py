@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+import adapters
+import pipeline
 from pipeline.catalogue.local_hub import Fault, HubModel, LocalHub
 from pipeline.errors import CheckpointProblem, EnvironmentProblem, NotFound
 from pipeline.weights.cache import WeightsCache
@@ -89,6 +91,13 @@ def test_a_model_child_really_sees_only_that(tmp_path: Path, monkeypatch: pytest
     assert home == str(tmp_path)
     assert (seen["OMP_NUM_THREADS"], seen["SPYRE_SIM_PROFILE"]) == ("1", "p")
     assert "canary" not in seen.values()
+
+
+def test_a_child_imports_the_code_of_its_parent(tmp_path: Path) -> None:
+    code = "import adapters, pipeline; print(adapters.__file__, pipeline.__file__)"
+    environment = children_env(tmp_path)
+    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, timeout=60, check=True)
+    assert result.stdout.decode().split() == [str(adapters.__file__), str(pipeline.__file__)]
 
 
 @pytest.mark.parametrize("name", ["HF_TOKEN", "MY_API_KEY", "HF_HUB_OFFLINE", "HOME", "SPYRE_FACTORY_DATABASE_URL"])

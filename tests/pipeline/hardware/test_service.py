@@ -1,0 +1,100 @@
+"""Verdicts of a card: evidence runs through the package of the card, and what comes out is kept apart."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from pipeline.cli.main import build_app
+from pipeline.database.artefacts import store_bytes
+from pipeline.database.unit_of_work import reading, unit_of_work
+from pipeline.errors import EnvironmentProblem
+from pipeline.execution import replay_evidence
+from pipeline.execution.check import base_spec, run_stage
+from pipeline.execution.replay_evidence import replay
+from pipeline.hardware.service import summaries
+from pipeline.review.evidence import list_evidence
+from pipeline.verification.evidence import (
+    EVIDENCE_KIND,
+    EVIDENCE_MEDIA,
+    EVIDENCE_NAME,
+    pack_evidence,
+    unpack_evidence,
+)
+
+PROFILE = "profile-2026-08"
+CONFIG = {
+    "model_type": "bert", "architectures": ["BertModel"], "vocab_size": 400, "hidden_size": 128,
+    "num_attention_heads": 2, "intermediate_size": 256, "num_hidden_layers": 1, "max_position_embeddings": 160,
+    "hidden_act": "gelu", "pad_token_id": 0, "type_vocab_size": 2, "torch_dtype": "float32",
+}  # fmt: skip
+PATCHES: list[dict[str, Any]] = [
+    {"pattern": "P56", "parameters": {"dtype": "float16"}},
+    {"pattern": "P40", "parameters": {"fill": "finfo_min_half"}},
+    {"pattern": "P54", "parameters": {}},
+    {"pattern": "P61", "parameters": {}},
+    {"pattern": "P63", "parameters": {"multiple": 64, "side": "right"}},
+]
+STUB = f"""
+from pathlib import Path
+import sim_backend
+from sim_backend.device import start
+
+Path(__file__).with_name("started").touch()
+sim_backend.use_profile({PROFILE!r})
+start()
+"""
+
+
+@pytest.fixture(scope="module")
+def evidence(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Evidence of a tiny adapted model, made on the simulator."""
+    folder, work = tmp_path_factory.mktemp("tiny"), tmp_path_factory.mktemp("work")
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    spec = base_spec(str(folder), PROFILE, "synthetic", "simulator", work)
+    out = run_stage("execute", {**spec, "adapter": {"patches": PATCHES}})
+    assert out["outcome"] == "passed", out["reason"]
+    return unpack_evidence((work / EVIDENCE_NAME).read_bytes())
+
+
+@pytest.fixture
+def card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A stub of the card's package, here and in children, that starts the simulator; the folder it is in."""
+    folder = tmp_path / "card"
+    folder.mkdir()
+    (folder / "torch_spyre.py").write_text(STUB)
+    monkeypatch.syspath_prepend(folder)
+    ours = replay_evidence.children_env
+
+    def with_card(home: Path, **how: Any) -> dict[str, str]:
+        env = ours(home, **how)
+        return {**env, "PYTHONPATH": f"{env['PYTHONPATH']}:{folder}"}
+
+    monkeypatch.setattr(replay_evidence, "children_env", with_card)
+    return folder
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_the_verdict_of_a_card_is_kept_apart(evidence: dict[str, Any], card: Path, database: str) -> None:
+    with unit_of_work() as session:
+        address = store_bytes(session, pack_evidence(evidence), EVIDENCE_KIND, EVIDENCE_MEDIA)
+    command = ["evidence", "replay", address[:12], "--device", "hardware", "--json"]
+    done = CliRunner().invoke(build_app(), command)
+    assert done.exit_code == 0, done.output
+    assert (card / "started").exists()
+    listed = json.loads(CliRunner().invoke(build_app(), ["evidence", "hardware", "--json"]).output)["hardware"]
+    assert [(r["document"], r["simulated"], r["outcome"]) for r in listed] == [(address, "passed", "passed")]
+    assert listed[0]["versions"]["torch_spyre"] is None
+    with reading() as session:
+        assert summaries(session) == listed
+        assert list_evidence(session) == []
+
+
+def test_without_a_card_nothing_is_run(evidence: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentProblem, match="needs the package torch_spyre"):
+        replay(evidence, tmp_path, device="hardware")
+    assert list(tmp_path.iterdir()) == []
