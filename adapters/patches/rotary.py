@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -13,8 +14,8 @@ from torch import nn
 from ..errors import PatchDoesNotApply
 from ..rebinding import calls_by_name, global_of, rebind
 from ..reversal import Reversal
-from ..structure import head_size_of
-from .base import Patch, PatchContext, Target, Undo, types_of
+from ..structure import head_size_of, position_table
+from .base import PHASE_POSITIONS, HostCall, Patch, PatchContext, Target, Undo, types_of
 
 APPLY, HALF = "apply_rotary_pos_emb", "rotate_half"
 SLICE_SIZE = "rotary_ndims"
@@ -54,6 +55,7 @@ class RotateByMatrix(Patch):
         for target in rotary_of(model, self.pattern):
             undo.add(context.stay_on_host(target.module))
             undo.set_attribute(target.module, "forward", HostTables(target.module.forward, half, size))
+        undo.add(host_positions(model, context))
         return undo
 
     def replaced(self, model: nn.Module) -> list[Any]:
@@ -83,6 +85,27 @@ def rotary_of(model: nn.Module, pattern: str) -> list[Target]:
     if not found:
         raise PatchDoesNotApply(f"{pattern}: no module of the model makes cos and sin from positions")
     return found
+
+
+def host_positions(model: nn.Module, context: PatchContext) -> Undo:
+    """Makes the positions 0 to L-1 on the host, where the tables read them; those that the caller gives stay there too.
+
+    Nothing to do where the model takes none, or reads them in a table of learned positions as well (P32).
+    """
+    undo = Reversal()
+    takes = "position_ids" in inspect.signature(type(model).forward).parameters
+    if takes and position_table(model) is None:
+        undo.add(context.add_stage(PHASE_POSITIONS, count_from_zero))
+        undo.add(context.keep_on_host("position_ids"))
+    return undo
+
+
+def count_from_zero(inputs: dict[str, Any], call: HostCall) -> dict[str, Any]:
+    """The inputs with `position_ids` [1, length], int64, unless they hold some."""
+    if inputs.get("position_ids") is not None:
+        return inputs
+    tokens = inputs["input_ids"] if inputs.get("input_ids") is not None else inputs["inputs_embeds"]
+    return {**inputs, "position_ids": torch.arange(tokens.shape[1])[None]}
 
 
 def turned_lanes(model: nn.Module, pattern: str) -> int:

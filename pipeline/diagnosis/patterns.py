@@ -100,6 +100,12 @@ def makes_rotary_tables(failure: Failure, facts: Facts) -> bool:
     return facts.rotary and "rotary" in failure.module.split(".")[-1] and failure.kind in kinds
 
 
+def counts_for_rotation(failure: Failure, facts: Facts) -> bool:
+    """True where the model itself counts the positions that rotary tables are made of."""
+    own = failure.place == "outside" and not path_of(failure) and not from_masks(failure) and not from_pooling(failure)
+    return facts.rotary and own and packet(failure.op) == "arange" and failure.kind in REFUSED_OR_MOVED
+
+
 def looks_up(failure: Failure, facts: Facts) -> bool:
     """True for look-ups of embeddings that are refused; counting positions is another cause."""
     inside = failure.place == "outside" and "embeddings" in failure.module.split(".")
@@ -308,6 +314,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(lambda f, facts: makes_rotary_tables(f, facts) and "P18" not in facts.parts, constant("P14")),
     Row(turns_halves, constant("P14")),
+    Row(lambda f, facts: counts_for_rotation(f, facts) and "P18" not in facts.parts, constant("P14")),
     Row(halves("P18"), constant("P18")),
     Row(lambda f, facts: makes_rotary_tables(f, facts) and "P18" in facts.parts, constant("P18")),
     Row(makes_relative_bias, constant("P47", placement="host")),

@@ -12,6 +12,7 @@ from torch.overrides import TorchFunctionMode
 from adapters import adapt
 from adapters.adaptation import check_targets
 from adapters.errors import AdapterError, PatchConflict, PatchDoesNotApply, PatchTargetMoved
+from adapters.patches.base import HostCall, PatchContext
 from adapters.patches.full_windows import band
 from adapters.patches.registry import in_order, patch_from
 from adapters.releases.manifest import Manifest, record_digests
@@ -169,6 +170,20 @@ def test_rms_norms_written_out_are_exact(name: str, scale: float) -> None:
 def test_norms_of_heads_read_copies_and_stay_the_norms_they_were(name: str) -> None:
     assert difference(name, [P("P60")]) < EXACT
     assert difference(name, in_order([P21, P("P10"), P("P60"), P("P14")])) < EXACT
+
+
+@pytest.mark.parametrize("name", ["qwen3", "modernbert"])
+def test_positions_of_rotary_tables_are_counted_on_the_host(name: str) -> None:
+    model, context = family(name), PatchContext(torch.device("meta"), torch.float16)
+    undo = patch_from(P("P14")).apply(model, context)
+    ids, own = torch.zeros(2, 5, dtype=torch.int64), torch.ones(1, 5, dtype=torch.int64)
+    (_, stage), call = context.before[0], HostCall()
+    assert stage({"input_ids": ids}, call)["position_ids"].tolist() == [[0, 1, 2, 3, 4]]
+    assert stage({"inputs_embeds": torch.zeros(2, 3, 8)}, call)["position_ids"].shape == (1, 3)
+    assert stage({"input_ids": ids, "position_ids": own}, call)["position_ids"] is own
+    assert context.host_inputs == ["position_ids"]
+    undo()
+    assert (context.before, context.host_inputs, context.host_modules) == ([], [], [])
 
 
 @pytest.mark.parametrize("name", ["llama", "mistral", "qwen3", "gemma2", "phi3"])

@@ -112,6 +112,13 @@ def test_rotary_models_pad_heads_by_halves_and_make_tables_and_masks_on_the_host
     assert ids(tables, Facts(64)) == []
 
 
+def test_positions_that_a_rotary_model_counts_on_the_device_are_made_with_its_tables() -> None:
+    counted = failure("cpu_fallback", "aten.arange.default", module="model", place="outside")
+    assert ids(counted, Facts(64, rotary=True)) == ["P14"]
+    assert ids(counted, Facts(64)) == []
+    assert ids(counted, Facts(64, rotary=True, parts={"P18": frozenset({""})})) == []
+
+
 def test_a_fused_projection_is_split_where_its_result_is_taken_apart() -> None:
     facts = Facts(32, rotary=True, fused=384)
     assert ids(failure("layout", shapes=((2, 40, 384),)), facts) == ["P27"]
