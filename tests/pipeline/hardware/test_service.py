@@ -42,8 +42,10 @@ PATCHES: list[dict[str, Any]] = [
 STUB = f"""
 from pathlib import Path
 import sim_backend
+from sim_backend import autoload
 from sim_backend.device import start
 
+autoload.real_device_installed = lambda: False
 Path(__file__).with_name("started").touch()
 sim_backend.use_profile({PROFILE!r})
 start()
