@@ -13,9 +13,11 @@ import argparse
 import json
 import os
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +91,12 @@ def installation(folder: Path, profile: str) -> Iterator[Any]:
     dispose_engines()
 
 
-def loop(name: str, folder: Path, profile: str) -> None:
-    """Every stage that is not done yet, until the family waits for a person or the factory can go no further."""
+def loop(name: str, folder: Path, profile: str, seconds: float = inf) -> None:
+    """Every stage that is not done yet, until the family waits for a person or the factory can go no further.
+
+    After `seconds` no further stage is begun.
+    """
+    latest = time.monotonic() + seconds
     from pipeline.database.unit_of_work import unit_of_work
     from pipeline.sweeps.schemas import SweepOptions
     from pipeline.sweeps.service import start_sweep
@@ -99,16 +105,16 @@ def loop(name: str, folder: Path, profile: str) -> None:
         options = SweepOptions(profile=profile, weights="synthetic", releases="none")
         with unit_of_work() as session:
             start_sweep(session, "families", [entry_of(name)], options)
-        work()
+        work(latest)
 
 
-def work() -> None:
-    """Run what is queued, in this process, until nothing can be run now."""
+def work(latest: float = inf) -> None:
+    """Run what is queued, in this process, until nothing can be run now or the clock is at `latest`."""
     from pipeline.database.unit_of_work import unit_of_work
     from pipeline.work import repository
     from pipeline.work.worker import work_on
 
-    while True:
+    while time.monotonic() < latest:
         with unit_of_work() as session:
             chosen = repository.take_to_send(session, 1)
         if not chosen:
@@ -252,6 +258,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=HERE.parent / "adapters" / "releases", help="bundle: where to")
     parser.add_argument("--reviewer", help="approve: the person who decides")
     parser.add_argument("--reason", help="approve: why, in one sentence")
+    parser.add_argument("--seconds", type=float, default=inf, help="loop: begin no further stage after so long")
     parser.add_argument("--json", action="store_true", dest="as_json")
     given = parser.parse_args()
     root: Path = given.folder / given.profile
@@ -264,7 +271,7 @@ def main() -> int:
     for name in known:
         folder = root / name
         if given.verb == "loop":
-            loop(name, folder, given.profile)
+            loop(name, folder, given.profile, given.seconds)
         elif given.verb == "approve":
             if not (given.reviewer and given.reason):
                 parser.error("an approval needs --reviewer and --reason")
