@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
+from benchmarks import families
 from benchmarks.families import adapter_names, as_line, entry_of, load_table
 from benchmarks.family_cases import Case, agreement, narrowed, window_of
 
@@ -71,3 +73,14 @@ def test_a_line_says_what_a_family_has_and_where_it_stops() -> None:
     }  # fmt: skip
     line = as_line(row)
     assert all(word in line for word in ("bert", "layout", "P20(rules)", "refused", "too far off"))
+
+
+def test_after_its_time_no_further_stage_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[int] = []
+    clock = iter([0.0, 4.0, 6.0])
+    monkeypatch.setattr(families, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr("pipeline.database.unit_of_work.unit_of_work", nullcontext)
+    monkeypatch.setattr("pipeline.work.repository.take_to_send", lambda *_: [len(begun) + 1])
+    monkeypatch.setattr("pipeline.work.worker.work_on", begun.append)
+    families.work(latest=5.0)
+    assert begun == [1, 2]
