@@ -44,6 +44,7 @@ def adapt(
     device: str | torch.device = "spyre",
     dtype: torch.dtype | str | None = None,
     compile: bool = True,
+    keep_stock: bool = True,
 ) -> Handle:
     """Adapts a stock transformers model (on the CPU, fp32, eval) in place and returns its handle.
 
@@ -53,6 +54,7 @@ def adapt(
     patches are applied (digests checked first), and without a manifest the matching adapter is looked up. `dtype`
     overrides P56. `device="cpu", compile=False, dtype=torch.float32` is the patched CPU run. Of a model with a head
     (masked LM, question answering, classification) the base model is adapted; the head stays on the CPU in fp32.
+    `keep_stock=False` frees the stock weights that were replaced: undoing, copying and saving raise StockGone then.
 
     Afterwards `model(**inputs)` takes host tensors (input_ids, attention_mask, token_type_ids: [batch, length]) of any
     length and returns host tensors: last_hidden_state [batch, length, size] in fp32 (fp64 for a float64 run).
@@ -82,6 +84,8 @@ def adapt(
     except BaseException:
         undo()
         raise
+    if not keep_stock:
+        undo.forget()
     host = [*head_names(whole, model), *_host_parts(model, context)]
     return Handle(whole, {**facts, "host": host}, undo)
 

@@ -11,6 +11,7 @@ AdapterError
 ├── StructureUnknown     no transformer blocks or attention were found in a model
 ├── ModelNotReady        the model is not a stock one on the CPU in eval mode
 ├── AlreadyAdapted       the model is adapted already
+├── StockGone            the stock weights were not kept, so there is no way back to them
 ├── StillAdapted         an adapted model was to be moved, loaded, trained or copied as it is
 ├── UndoneOutOfOrder     something was changed after the adaptation and must be taken back first
 ├── ShapeRefused         the model cannot take an input of this shape
@@ -108,6 +109,12 @@ class StillAdapted(AdapterError):
     """An adapted model cannot be moved, loaded, trained or copied as it is; `undo()` its handle first."""
 
     code = "still_adapted"
+
+
+class StockGone(AdapterError):
+    """The model was adapted with `keep_stock=False`: it cannot be undone, copied or saved; load it anew."""
+
+    code = "stock_gone"
 
 
 class UndoneOutOfOrder(AdapterError):

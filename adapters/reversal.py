@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from .errors import StockGone
+
 _MISSING = object()
 
 
@@ -53,11 +55,22 @@ class Reversal:
 
     def __init__(self) -> None:
         self._steps: list[Change | Callable[[], object]] = []
+        self._forgotten = False
 
     def __call__(self) -> None:
+        self._check_kept()
         while self._steps:
             step = self._steps.pop()
             step.take_back() if isinstance(step, Change) else step()
+
+    def forget(self) -> None:
+        """Lets go of what was there before, so that its memory is free: from now on nothing can be taken back."""
+        self._steps.clear()
+        self._forgotten = True
+
+    def _check_kept(self) -> None:
+        if self._forgotten:
+            raise StockGone("the stock weights were not kept: adapted with keep_stock=False; load the model anew")
 
     def changes(self) -> list[Change]:
         """The changes in the order they were made, those of nested reversals in their place."""
@@ -79,7 +92,9 @@ class Reversal:
         """Takes the changes back for a while and puts them on again.
 
         Steps given to `add` as plain callables stay as they are: they are for what lies outside the model.
+        Raises StockGone after `forget`.
         """
+        self._check_kept()
         changes = self.changes()
         for change in reversed(changes):
             change.take_back()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class GraphForm:
         from sim_backend.compiler.fake_model import paths_of
 
         kinds = {type(model.get_submodule(path)) for path in paths_of(model, blocks)}
-        self._regions = {kind: torch.compiler.nested_compile_region(kind.forward) for kind in kinds}
+        self._regions = {kind: _region(kind) for kind in kinds}
         self._compiled = torch.compile(model, fullgraph=True, dynamic=False)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -44,3 +44,27 @@ class GraphForm:
         finally:
             for kind, forward in held.items():
                 kind.forward = forward  # type: ignore[method-assign]
+
+
+def _region(kind: Any) -> Callable[..., Any]:
+    """The forward of `kind` as a nested region called by position: Dynamo flattens named arguments by tracing pytree.
+
+    Its code has the kind's name: Dynamo knows regions that it has traced by their code, which differs by name alone.
+    """
+    import torch
+
+    forward = kind.forward
+
+    def by_position(module: Any, names: str, *values: Any) -> Any:
+        keys = names.split()
+        first = len(values) - len(keys)
+        return forward(module, *values[:first], **dict(zip(keys, values[first:], strict=True)))
+
+    named = f"{kind.__module__}_{kind.__qualname__}".replace(".", "_")
+    by_position.__code__ = by_position.__code__.replace(co_name=named)
+    nested = torch.compiler.nested_compile_region(by_position)
+
+    def region(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return nested(self, " ".join(kwargs), *args, *kwargs.values())
+
+    return region

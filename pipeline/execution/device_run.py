@@ -51,10 +51,10 @@ def write_batches(path: Path, batches: list[Batch]) -> None:
 
 
 def place(model: Any, patches: list[dict[str, Any]] | None) -> Any:
-    """Put the model on the device: through its patches, or stock in block form in its own dtype."""
+    """Put the model on the device for good: through its patches, or stock in block form in its own dtype."""
     import adapters
 
-    return adapters.adapt(model, patches=patches or [], device="spyre")
+    return adapters.adapt(model, patches=patches or [], device="spyre", keep_stock=False)
 
 
 class BlockCount:

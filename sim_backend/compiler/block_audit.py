@@ -9,15 +9,17 @@ from typing import Any
 
 import torch
 from torch._inductor.exc import MissingOperatorWithDecomp, MissingOperatorWithoutDecomp
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_map
 
+from sim_backend.compiler.all_rows import AllRows
 from sim_backend.compiler.decompositions import decomposition_table
 from sim_backend.compiler.fake_model import fake_like
 from sim_backend.compiler.origins import source_line
 from sim_backend.compiler.registration import register
-from sim_backend.compiler.session import Origin, Refusal, Session
+from sim_backend.compiler.session import Origin, Refusal, RefusalKind, Session
 from sim_backend.compiler.swap import compiling, config_patches
 from sim_backend.errors import CompilerFault, Unsupported
 from sim_backend.profiles import Profile
@@ -25,6 +27,8 @@ from sim_backend.profiles import Profile
 _RECORDING = {"force_disable_caches": True}
 # What stands for a refusal even where no rule noted one: ours, and Inductor's for an operation that it cannot lower.
 _REFUSALS = (Unsupported, NotImplementedError, MissingOperatorWithDecomp, MissingOperatorWithoutDecomp)
+# A size or a branch that depends on values: compilation is for static shapes (facts 4.9).
+_DYNAMIC = (GuardOnDataDependentSymNode, DynamicOutputShapeException, DataDependentOutputException)
 
 
 @dataclass
@@ -83,7 +87,8 @@ def audit_block(
             result = compiled(*args, **kwargs)
         except torch._dynamo.exc.TorchDynamoException as error:
             _note(session, error)
-            result = block(*args, **kwargs)
+            with AllRows():
+                result = block(*args, **kwargs)
     digest = hashlib.sha256("".join(recorder.digests).encode()).hexdigest()
     return BlockAudit(session, digest, recorder.operations, result)
 
@@ -97,10 +102,11 @@ def _note(session: Session, error: Exception) -> None:
         session.refuse(Refusal("graph_break", _first_line(error), origin, at_call=True))
         return
     cause = error.inner_exception
-    if not isinstance(cause, _REFUSALS):
+    if not isinstance(cause, (*_REFUSALS, *_DYNAMIC)):
         raise CompilerFault(f"{type(cause).__name__}: {_first_line(cause)}") from error
+    kind: RefusalKind = "dynamic_shape" if isinstance(cause, _DYNAMIC) else "unsupported_op"
     origin = Origin("compilation", source=source_line(str(error)))
-    session.refuse(Refusal("unsupported_op", _first_line(cause), origin, at_call=True))
+    session.refuse(Refusal(kind, _first_line(cause), origin, at_call=True))
 
 
 def _first_line(error: BaseException) -> str:

@@ -39,19 +39,19 @@ def compile_graph(
 ) -> Callable[..., Any]:
     """The compiled graph. Raises InductorError around sim_backend.errors.Unsupported at the first refusal."""
     from sim_backend.compiler.program import Inseparable
-    from sim_backend.compiler.regions import calls_in, in_place
+    from sim_backend.compiler.regions import calls_in, flattened
     from sim_backend.compiler.registration import register
 
     register()
     if not calls_in(gm.graph):
         return _compile(gm, example_inputs, patches)
-    flat = in_place(gm)
+    flat, _ = flattened(gm)  # before the compiler takes gm apart
     try:
         return _compile(gm, example_inputs, patches, has_regions=True)
     except torch._inductor.exc.InductorError as error:
         if not isinstance(error.inner_exception, Inseparable):
             raise
-        return _compile(flat, example_inputs, patches)
+        return _compile(torch.fx.GraphModule(gm, flat), example_inputs, patches)
 
 
 def _compile(
@@ -59,10 +59,12 @@ def _compile(
 ) -> Callable[..., Any]:
     from torch._inductor.compile_fx import compile_fx
 
+    from sim_backend.compiler import torch_hash
     from sim_backend.compiler.decompositions import decomposition_table
     from sim_backend.compiler.session import Session
     from sim_backend.compiler.swap import compiling, config_patches
 
+    torch_hash.begin()
     session = Session(active(), has_regions=has_regions)
     with compiling(session), whole_attention() if has_regions else contextlib.nullcontext():
         compiled: Callable[..., Any] = compile_fx(
@@ -71,6 +73,7 @@ def _compile(
             config_patches={**(patches or {}), **config_patches()},
             decompositions=decomposition_table(session.profile),
         )
+    torch_hash.keep()
     return compiled
 
 
@@ -105,8 +108,10 @@ def _know_replaced_functions(wrapper: Any) -> None:
 
     @functools.wraps(original)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        from sim_backend.compiler import torch_hash
         from sim_backend.device.layouts import replaced
 
+        torch_hash.begin()
         for function in replaced:
             torch.compiler.allow_in_graph(function)
         original(self, *args, **kwargs)

@@ -86,11 +86,6 @@ def _operands(call: Node) -> Sequence[Any]:
     return call.args[2:]
 
 
-def in_place(gm: GraphModule) -> GraphModule:
-    """`gm` as one flat graph."""
-    return GraphModule(gm, flattened(gm)[0])
-
-
 # --- sharing bodies
 def share_bodies(session: Session, graph: Graph, copies: dict[Node, dict[Node, Node]]) -> None:
     """Put the verdicts on the flat copies back: calls whose verdicts are equal share one body, others get their own.

@@ -31,7 +31,7 @@ HALF = (torch.float16, torch.bfloat16)
 IN_FP32 = ("fp32", 0)  # the policy of products that says: one rounding at the end
 CONSTANT_LIMIT = (1 + 511 / 512) * 2.0**31  # code 0x7DFF, where constants saturate
 ROW_GAP = 16  # elements: one cache line
-COLUMNS = 64  # of a weight that are copied at a time
+COLUMNS = 256  # of a weight that are turned at a time
 AUDITS: list[dict[str, Any]] = []  # of the modules loaded in this process, newest last
 
 
@@ -68,16 +68,16 @@ def matrix(
     t = _from_start(t) if start and t.storage_offset() else t
     if type(t) is not torch.nn.Parameter or t.dtype not in HALF:
         return torch.as_strided(read(t, width), size, stride, offset)
-    return cached_weight(t, lambda w: _by_rows(torch.as_strided(_decoded(w), size, stride, offset)), (size, stride))
+    return cached_weight(t, lambda w: _by_rows(torch.as_strided(_codes(w), size, stride, offset)), (size, stride))
 
 
-def _by_rows(value: torch.Tensor) -> torch.Tensor:
-    """A copy with its rows one after the other, a gap after each: rows of a power of two would share cache lines."""
-    *outer, width = value.shape
+def _by_rows(codes: torch.Tensor) -> torch.Tensor:
+    """Decoded with its rows one after the other, a gap after each: rows of a power of two would share cache lines."""
+    *outer, width = codes.shape
     copy = torch.empty(*outer, width + ROW_GAP)[..., :width]
-    for start in range(0, width, COLUMNS):  # a transposition in pieces whose lines stay in the cache
+    for start in range(0, width, COLUMNS):  # decoded and turned in pieces that stay in the cache
         part = slice(start, start + COLUMNS)
-        copy[..., part].copy_(value[..., part])
+        copy[..., part].copy_(decode(codes[..., part].transpose(-1, -2)).transpose(-1, -2))
     return copy
 
 
@@ -100,7 +100,11 @@ def _from_start(t: torch.Tensor) -> torch.Tensor:
 
 
 def _decoded(t: torch.Tensor) -> torch.Tensor:
-    return decode(_flat(ext.cpu_alias(t)))
+    return decode(_codes(t))
+
+
+def _codes(t: torch.Tensor) -> torch.Tensor:
+    return _flat(ext.cpu_alias(t))
 
 
 def _flat(alias: torch.Tensor) -> torch.Tensor:

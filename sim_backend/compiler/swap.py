@@ -69,6 +69,7 @@ def compiling(session: Session) -> Iterator[Session]:
 def _attributes() -> list[tuple[Any, str, Any]]:
     """(owner, attribute, value while compiling)."""
     import torch._prims_common as prims
+    from torch._functorch._aot_autograd.runtime_wrappers import _FirstInvocationContext
     from torch._inductor import graph, ir, lowering, sizevars
     from torch._inductor.fx_passes import joint_graph, post_grad
 
@@ -94,8 +95,14 @@ def _attributes() -> list[tuple[Any, str, Any]]:
         (post_grad, "noop_registry", kept),  # a clone makes a fresh buffer, which matters at block borders (E-18)
         (ir.Loops, "has_large_inner_fn", realise_all),  # every loop nest is realised: one operation a node
         (graph.GraphLowering, "call_function", replacing(graph.GraphLowering.call_function)),
+        (_FirstInvocationContext, "__init__", _not_first),
         (sizevars.SizeVarAllocator, "_simplify_loops_impl", keep_loops),  # merged loops would hide stick expressions
     ]
+
+
+def _not_first(context: Any) -> None:
+    """A first call sends every host operation of the kernels through Python, to look at custom ones' aliasing."""
+    context._is_first = False
 
 
 def _same(index: Any) -> Any:

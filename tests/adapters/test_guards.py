@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import gc
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,9 @@ from safetensors.torch import load_file
 from torch import nn
 
 from adapters import adapt
-from adapters.errors import ShapeRefused, StillAdapted, UndoneOutOfOrder
+from adapters.errors import ShapeRefused, StillAdapted, StockGone, UndoneOutOfOrder
 from adapters.limits import longest_input
+from adapters.structure import find_blocks
 from tests.adapters.test_adaptation import CPU, FAMILIES, patches_for, snapshot
 
 Maker = Callable[[str], nn.Module]
@@ -176,3 +179,18 @@ def test_a_report_is_a_table_to_read(make_model: Maker) -> None:
     assert padded.startswith("encoder.layer.0.attention.self and 1 more")
     assert all(part in padded for part in ("BertSelfAttention", "zeros add nothing", "exact", "rules", "none"))
     assert "undone" in str(handle.report())
+
+
+def test_stock_weights_that_are_not_kept_are_free_and_there_is_no_way_back(make_model: Maker, inputs: Inputs) -> None:
+    kept, model = make_model(FAMILIES[0]), make_model(FAMILIES[0])
+    stock = [weakref.ref(p) for p in find_blocks(model)[0].module.parameters()]
+    other = {**CPU, "dtype": torch.float64}
+    patches = patches_for(FAMILIES[0])
+    handle, same = adapt(model, patches=patches, **other, keep_stock=False), adapt(kept, patches=patches, **other)
+    gc.collect()
+    assert all(weight() is None for weight in stock)
+    assert torch.equal(model(**inputs).last_hidden_state, kept(**inputs).last_hidden_state)
+    for way_back in (handle.undo, lambda: copy.deepcopy(model), model.state_dict):
+        with pytest.raises(StockGone, match="load the model anew"):
+            way_back()
+    same.undo()

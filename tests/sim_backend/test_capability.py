@@ -10,7 +10,7 @@ import torch
 from torch._dynamo.exc import InternalTorchDynamoError
 from torch._dynamo.exc import Unsupported as DynamoUnsupported
 from torch._inductor.exc import InductorError
-from transformers import AlbertConfig, AlbertModel, BertConfig, BertModel
+from transformers import AlbertConfig, AlbertModel, BertConfig, BertModel, XmodConfig, XmodModel
 
 from sim_backend import capability
 from sim_backend.errors import CompilerFault, SpyreProfileError, Unsupported
@@ -258,6 +258,16 @@ class Halting(torch.nn.Module):
 def test_a_graph_break_is_a_failure_and_the_walk_goes_on() -> None:
     (broken,) = report(Breaking(), {"x": torch.randn(4, 64)}, dtype=torch.float16).failures
     assert (broken.kind, broken.count, broken.layers) == ("graph_break", 2, 2)
+
+
+def test_rows_picked_by_a_mask_are_a_dynamic_shape() -> None:
+    """XMOD runs the rows of each language through the language's own adapter."""
+    languages = {"languages": ["en_XX", "de_DE"], "default_language": "en_XX"}
+    with torch.device("meta"):
+        model = XmodModel(XmodConfig(**TINY, **languages, vocab_size=1000)).eval()
+    failures = report(model, tokens(64), dtype=torch.float16).failures
+    (picked,) = found(failures, kind="dynamic_shape", place="block")
+    assert (picked.module, picked.layers) == ("encoder.layer.*", 2)
 
 
 @pytest.mark.parametrize(

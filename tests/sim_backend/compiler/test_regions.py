@@ -105,6 +105,44 @@ def test_a_region_that_returns_a_view_is_compiled_in_its_place(use: Any) -> None
     assert of_regions["kernels"] == audit["kernels"]
 
 
+class Scaled(torch.nn.Module):
+    """Takes its factor by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(128, 128)
+
+    def forward(self, x: torch.Tensor, *, factor: float) -> torch.Tensor:
+        return torch.relu(self.linear(x)) * factor
+
+
+class Shifted(Scaled):
+    """Looks like `Scaled` from outside."""
+
+    def forward(self, x: torch.Tensor, *, factor: float) -> torch.Tensor:
+        return torch.relu(self.linear(x)) + factor
+
+
+class Mixed(torch.nn.Module):
+    """Two kinds by turns, one of them called with two factors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = torch.nn.ModuleList([Scaled(), Shifted(), Scaled(), Shifted()]).eval().requires_grad_(False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer, factor in zip(self.layers, (2.0, 0.5, 3.0, 0.5), strict=True):
+            x = layer(x, factor=factor)
+        return x
+
+
+def test_kinds_and_named_arguments_are_kept_apart(use: Any) -> None:
+    (plain, _), _ = launched(flat, Mixed(), hidden())
+    (result, _), _ = launched(sim_backend.GraphForm, Mixed(), hidden())
+    assert torch.equal(result, plain)
+
+
 def test_a_model_in_graph_form_is_untouched_after_a_call(use: Any) -> None:
     model, forward = Stack(2).half().to("spyre"), Block.forward
     sim_backend.GraphForm(model)(hidden().half().to("spyre"))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._functorch._aot_autograd.runtime_wrappers import _AnalyzeCustomOpInputOutputMode
 from torch._inductor import lowering
 from torch._inductor.ops_handler import DefaultHandler
 
@@ -48,3 +49,20 @@ def test_a_graph_is_the_devices_if_any_tensor_is(use: Any) -> None:
     assert not lives_on_device(graph, [host, 3])
     assert lives_on_device(graph, [host, device])
     assert lives_on_device(torch.nn.Linear(2, 2).to("spyre"), [host])
+
+
+def test_no_host_operation_of_a_first_call_passes_through_python(use: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch watches custom operations in a graph's first call; on other devices it still does."""
+    seen: list[Any] = []
+    watch = _AnalyzeCustomOpInputOutputMode.__torch_dispatch__
+
+    def noting(mode: Any, func: Any, *rest: Any, **more: Any) -> Any:
+        seen.append(func)
+        return watch(mode, func, *rest, **more)
+
+    monkeypatch.setattr(_AnalyzeCustomOpInputOutputMode, "__torch_dispatch__", noting)
+    x = torch.ones(2, 64)
+    torch.compile(lambda v: v * 3, fullgraph=True, dynamic=False)(x.half().to("spyre"))
+    assert not seen
+    torch.compile(lambda v: v * 3, fullgraph=True, dynamic=False, backend="aot_eager")(x)
+    assert seen
