@@ -19,6 +19,7 @@ from pipeline.verification.policy import current_policy
 if TYPE_CHECKING:
     from agents.drafters.llm import LlmSettings
     from agents.drafters.llm.doctor import Examination
+    from agents.drafters.rules import RulesDrafter
 
 EXAMINED = "llm_endpoint"
 """The fact that keeps what `agents doctor` found out."""
@@ -45,8 +46,8 @@ def llm_settings() -> LlmSettings:
     )
 
 
-def language_model() -> Any:
-    """The llm drafter as it is set up; None where no model is named.
+def language_model(rules: RulesDrafter | None = None) -> Any:
+    """The llm drafter as it is set up, the other causes cured by `rules`; None where no model is named.
 
     Its protocol and context are those that the doctor found for this endpoint and model, its submissions at most the
     gate's.
@@ -60,7 +61,7 @@ def language_model() -> Any:
     found = _last_examination(llm) if is_ready() else {}
     limits = replace(llm.limits, submissions=submissions, context_tokens=found.get("context_tokens"))
     protocol = found.get("protocol") if llm.protocol == "auto" else None
-    return LlmDrafter(replace(llm, protocol=protocol or llm.protocol, limits=limits))
+    return LlmDrafter(replace(llm, protocol=protocol or llm.protocol, limits=limits), rules)
 
 
 def is_ready() -> bool:
@@ -97,6 +98,6 @@ def _last_examination(settings: LlmSettings) -> dict[str, Any]:
 
 
 def _address(settings: LlmSettings) -> str:
-    from agents.drafters.llm.redact import redactor_of
+    from agents.redact import redactor_of
 
     return redactor_of(settings.api_key, settings.base_url).text(settings.base_url or "")

@@ -56,7 +56,7 @@ def import_document(session: Session, document: Any) -> Trajectory:
 
 def checked(document: Any) -> list[dict[str, Any]]:
     """The steps of a document, without secrets. Raises BadInput if it is no document of `export`."""
-    from agents.drafters.llm.redact import redactor_of
+    from agents.redact import redactor_of
 
     if not isinstance(document, dict) or document.get("format") != FORMAT or not set(document) >= NEEDED:
         raise BadInput(f"The file is no trajectory: it needs {', '.join(sorted(NEEDED))} and the format {FORMAT!r}.")

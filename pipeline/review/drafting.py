@@ -11,8 +11,8 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from agents.drafters.llm.redact import redactor_of
 from agents.errors import BudgetExhausted
+from agents.redact import redactor_of
 from pipeline.database.facts import DRAFTING_STOPPED, get_fact, set_fact
 from pipeline.database.unit_of_work import database_now, unit_of_work
 from pipeline.review import repository

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 from agents.drafters.llm.budget import BudgetLedger, MemoryLedger
 from agents.drafters.llm.messages import read_calls
 from agents.drafters.llm.model import ChatModel, connect, list_entries
-from agents.drafters.llm.redact import redactor_of
 from agents.drafters.llm.settings import SCRIPTED_MODEL, LlmSettings, price_of
 from agents.drafters.llm.text import render
 from agents.drafters.llm.tools import SHOW_DIAGNOSIS
 from agents.errors import AgentError, BudgetExhausted, EndpointProblem, MalformedAnswer, SandboxUnavailable
+from agents.redact import redactor_of
 
 TRIAL_SECONDS = 60.0
 USEFUL_CONTEXT = 16_000

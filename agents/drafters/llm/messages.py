@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from agents.drafters.llm.redact import Redactor
 from agents.errors import MalformedAnswer
+from agents.redact import Redactor
 
 MAX_CALLS = 4
 """Tool calls read from one answer; more is refused."""

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from agents.drafters.llm.budget import BudgetLedger
 from agents.drafters.llm.messages import Answer, Charge, Usage, read_message
-from agents.drafters.llm.redact import redactor_of
 from agents.drafters.llm.settings import ASSUMED, FREE, LlmSettings, Price, price_of
 from agents.errors import EndpointProblem
+from agents.redact import redactor_of
 
 if TYPE_CHECKING:
     from openai import OpenAI
