@@ -14,10 +14,11 @@ from types import MappingProxyType
 from typing import Any
 
 from agents.drafters.rules.attention import matmul, row, turned
+from agents.drafters.rules.heads import ZEROS, flipped, folded, padded, repeated, tiled, under, unfolded
 from agents.drafters.rules.norms import centred, over_root
 from agents.drafters.rules.prove import find_chain, steps_from
-from agents.drafters.rules.rewrite import replace_term
-from agents.drafters.rules.rule import add, div, mul, op
+from agents.drafters.rules.rewrite import instantiate, replace_term
+from agents.drafters.rules.rule import Rule, add, div, mul, op
 from agents.drafters.rules.softmax import additive, shares, softmax
 from agents.drafters.rules.table import ROW_RULES, RULES
 from agents.drafters.rules.terms import FOLDS, SCALES, Const, Input, Term
@@ -30,11 +31,15 @@ EPS, SCALE, FILL = 1e-6, 0.125, -32752.0
 
 @dataclass(frozen=True)
 class Derivation:
-    """A pattern's stock formula, its own, and the names of the rules that may lead from the one to the other."""
+    """A pattern's stock formula, its own, and the names of the rules that may lead from the one to the other.
+
+    `own` are rules with a number of this pattern's parameters.
+    """
 
     stock: Term
     patched: Term
     rules: tuple[str, ...]
+    own: tuple[Rule, ...] = ()
 
 
 def _rotation(quarter: Term) -> Term:
@@ -52,6 +57,17 @@ def _rms(scale: float) -> Derivation:
     return Derivation(stock, patched, ("pow_square", f"rms_held_by_{int(scale)}"))
 
 
+def _zeros(count: int) -> Derivation:
+    """Heads with `count` zeros at their ends, which the output projection does not read."""
+    scale, lanes = SCALE, Const(count)
+    scores = lambda q, k: softmax(add(mul(matmul(q, flipped(k)), scale), Input("mask_added")))  # noqa: E731
+    stock = matmul(matmul(scores(Q, K), V), WEIGHT)
+    wider = matmul(scores(padded(Q, lanes), padded(K, lanes)), padded(V, lanes))
+    own = instantiate(ZEROS, "n", lanes)
+    assert own is not None
+    return Derivation(stock, matmul(wider, under(WEIGHT, lanes)), ("zeros_of_flipped", "zeros_of_product"), (own,))
+
+
 def _masked(stock: bool) -> Term:
     scores = add(mul(matmul(Q, op("transpose.int", K, -2, -1)), SCALE), _mask())
     weights = softmax(scores)
@@ -65,13 +81,14 @@ def _mask() -> Term:
     return replace_term(additive(Const(FILL)), M, MASK)
 
 
-def _attention() -> Term:
-    return op("scaled_dot_product_attention", Q, K, V, _mask(), 0.0, False, SCALE)
+def _attention(q: Term = Q, k: Term = K, v: Term = V, mask: Term | None = None) -> Term:
+    return op("scaled_dot_product_attention", q, k, v, mask or _mask(), 0.0, False, SCALE)
 
 
 _HALF = row("cat", op("neg", row("second", X)), row("first", X))
 _PAIR = row("interleave", op("neg", row("odd", X)), row("even", X))
 _LINEAR = matmul(X, WEIGHT)
+_PAIRED = Const(2)
 _ERF = mul(mul(X, 0.5), add(op("erf", div(X, 2.0**0.5)), 1.0))
 
 TABLE: Mapping[str, Derivation] = MappingProxyType(
@@ -96,9 +113,17 @@ TABLE: Mapping[str, Derivation] = MappingProxyType(
             row("chosen", X, row("lanes", Input("index"), X)),
             ("lanes_by_number",),
         ),
+        "P55": Derivation(
+            _attention(Q, repeated(K, _PAIRED), repeated(V, _PAIRED)),
+            unfolded(_attention(folded(Q, _PAIRED), K, V, tiled(_mask(), _PAIRED)), _PAIRED),
+            ("attention_by_group",),
+        ),
     }
 )
-"""Pattern → derivation, for patterns whose formula no parameter changes. P10's depends on its scale."""
+"""Pattern → derivation, for patterns whose formula no parameter changes; P55's group of two stands for any.
+
+P10's depends on its scale, P20's on the zeros of a head.
+"""
 
 
 def derivation_of(pattern: str, parameters: Mapping[str, Any]) -> Derivation | None:
@@ -106,6 +131,9 @@ def derivation_of(pattern: str, parameters: Mapping[str, Any]) -> Derivation | N
     if pattern == "P10":
         scale = parameters.get("scale", 1.0)
         return _rms(scale) if scale == 1 or scale in SCALES else None
+    if pattern == "P20":
+        count = parameters.get("padded_head_dim", 0) - parameters.get("head_dim", 0)
+        return _zeros(count) if count > 0 else None
     return TABLE.get(pattern)
 
 
@@ -118,7 +146,7 @@ def proof_of(pattern: str, parameters: Mapping[str, Any]) -> tuple[str, ...]:
 @cache
 def _chain(derivation: Derivation) -> tuple[str, ...]:
     rules = [rule for rule in (*RULES, *ROW_RULES) if rule.name in derivation.rules]
-    steps = find_chain(derivation.stock, derivation.patched, rules)
+    steps = find_chain(derivation.stock, derivation.patched, [*rules, *derivation.own])
     return () if steps is None else tuple(str(step) for step in steps)
 
 
@@ -127,9 +155,9 @@ def holds(pattern: str, parameters: Mapping[str, Any], proof: tuple[str, ...]) -
     derivation = derivation_of(pattern, parameters)
     if derivation is None or not proof:
         return False
-    term = derivation.stock
+    term, rules = derivation.stock, (*RULES, *ROW_RULES, *derivation.own)
     for line in proof:
-        step = next((s for s in steps_from(term, (*RULES, *ROW_RULES)) if str(s) == line), None)
+        step = next((s for s in steps_from(term, rules) if str(s) == line), None)
         if step is None:
             return False
         term = replace_term(term, step.before, step.after)

@@ -15,6 +15,8 @@ from typing import Any
 
 from agents.drafters.rules.device import computes, cost_of, largest_difference, stays_in_range
 from agents.drafters.rules.rewrite import Rewriting, rewrite
+from agents.drafters.rules.rule import Rule
+from agents.drafters.rules.table import RULES
 from agents.drafters.rules.terms import Call, Const, Input, Term, subterms
 from agents.types import Exactness, Failure
 
@@ -57,10 +59,13 @@ def capture_stock(module_class: str) -> Document:
 
 
 class DocumentRules:
-    """Drafts documents; each stock module is captured once, each document drafted once for a profile."""
+    """Drafts documents; each stock module is captured once, each document drafted once for a profile.
 
-    def __init__(self, capture: CaptureStock = capture_stock) -> None:
-        self._capture = capture
+    `added` are rules beside those of the table: what people accepted.
+    """
+
+    def __init__(self, capture: CaptureStock = capture_stock, added: Sequence[Rule] = ()) -> None:
+        self._capture, self._rules = capture, (*RULES, *added)
         self._stock: dict[str, Term] = {}
         self._drafts: dict[str, DocumentDraft | NotRewritable] = {}
 
@@ -92,9 +97,8 @@ class DocumentRules:
         if module_class not in self._stock:
             self._stock[module_class] = to_term(self._capture(module_class))
         stock = self._stock[module_class]
-        rewriting = rewrite(
-            stock, _unwanted(stock, failures, profile), cost=cost_of, in_range=partial(stays_in_range, stock)
-        )
+        unwanted = _unwanted(stock, failures, profile)
+        rewriting = rewrite(stock, unwanted, self._rules, cost_of, partial(stays_in_range, stock))
         _check_cured(module_class, failures, stock, rewriting)
         document = to_document(rewriting.term)
         return DocumentDraft(document, rewriting.proof, rewriting.exactness, _bound(stock, document, rewriting))

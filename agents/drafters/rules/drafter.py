@@ -14,6 +14,7 @@ from agents.drafters.rules.documents import CaptureStock, DocumentDraft, Documen
 from agents.drafters.rules.merge import instance_key
 from agents.drafters.rules.options import find_options
 from agents.drafters.rules.patterns import ORDER, PATTERNS
+from agents.drafters.rules.rule import Rule
 from agents.drafters.rules.select import Selected, conflict_of, group, selections
 from agents.types import Candidate, Diagnosis, DraftContext, Drafter, PatchDraft, PatternUse
 
@@ -22,10 +23,10 @@ LAST = 1_000
 
 
 class RulesDrafter:
-    """Deterministic: the same diagnoses, context and stock modules give the same candidate."""
+    """Deterministic: the same diagnoses, context, stock modules and `added` rules give the same candidate."""
 
-    def __init__(self, capture: CaptureStock = capture_stock) -> None:
-        self._documents = DocumentRules(capture)
+    def __init__(self, capture: CaptureStock = capture_stock, added: Sequence[Rule] = ()) -> None:
+        self._documents = DocumentRules(capture, added)
 
     def draft(self, diagnoses: Sequence[Diagnosis], context: DraftContext) -> Iterator[Candidate]:
         """The smallest candidate that cures every cause and was not rejected before; nothing if a cause is left."""

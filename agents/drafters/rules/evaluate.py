@@ -92,5 +92,11 @@ ROWS: dict[str, Callable[..., Tensor]] = {
     "row.one_hot": _one_hot,
     "row.lanes": lambda index, x: F.one_hot(index, x.shape[-1]).to(x.dtype),
     "row.chosen": _chosen,
+    "row.padded": lambda x, n: F.pad(x, (0, int(n))),
+    "row.under": lambda x, n: F.pad(x, (0, 0, 0, int(n))),
+    "heads.repeated": lambda x, g: x.repeat_interleave(int(g), -3),
+    "heads.folded": lambda x, g: x.unflatten(-3, (-1, int(g))).flatten(-3, -2),
+    "heads.unfolded": lambda x, g: x.unflatten(-2, (int(g), -1)).flatten(-4, -3),
+    "heads.tiled": lambda x, g: torch.cat([x] * int(g), -2),
 }
-"""Operation → function of positional arguments; the last axis is that of rows."""
+"""Operation → function of positional arguments; the last axis is that of rows, the third from the end that of heads."""

@@ -8,6 +8,7 @@ from functools import partial
 
 from agents.drafters.outcome import LeftOver
 from agents.drafters.rules.documents import DocumentDraft, DocumentRules
+from agents.drafters.rules.forms import forms_for
 from agents.drafters.rules.patterns import PATTERNS
 from agents.drafters.targets import DOCUMENT_PATTERN, module_class_of
 from agents.types import Diagnosis, Failure, PatternUse
@@ -40,12 +41,20 @@ def find_options(
             for use in diagnosis.patterns
         ]
         uses = tuple(answer for answer in answers if isinstance(answer, PatternUse))
+        uses = uses or _by_form(diagnosis, hidden, profile)
         if uses:
             options.usable.append((diagnosis, uses))
         elif not diagnosis.failure.after:
             reasons = [answer for answer in answers if isinstance(answer, str)]
             options.left.append(LeftOver(diagnosis, "; ".join(reasons) or "the diagnosis names no pattern"))
     return options
+
+
+def _by_form(diagnosis: Diagnosis, hidden: frozenset[str], profile: str | None) -> tuple[PatternUse, ...]:
+    """What the rules for whole rows find where the diagnosis names no usable pattern."""
+    if profile is None or needs_document(diagnosis) or diagnosis.failure.after:
+        return ()
+    return tuple(use for use in forms_for(diagnosis.failure, profile) if use.pattern not in hidden)
 
 
 def _documents(

@@ -127,6 +127,7 @@ BOXES: Mapping[str, Callable[[list[Box], int], Box]] = {
     "chosen": lambda a, _: _joined([a[0], Box(0.0, 0.0)], 0),
     "lanes": lambda a, _: Box(0.0, 1.0),
     "one_hot": lambda a, _: Box(0.0, 1.0),
-    **dict.fromkeys(("first", "second", "even", "odd"), lambda a, _: a[0]),
+    **dict.fromkeys(("padded", "under"), lambda a, _: _joined([a[0], Box(0.0, 0.0)], 0)),
+    **dict.fromkeys(("first", "second", "even", "odd", "repeated", "folded", "unfolded", "tiled"), lambda a, _: a[0]),
 }
 """Operation → the box of its result, from those of its arguments and the width of a row."""

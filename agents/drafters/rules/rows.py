@@ -26,7 +26,10 @@ BESIDE = (
 """What is searched for rows: all algebra of products and sums besides would fill the search with orders of factors."""
 
 MATRICES = frozenset({"aten.matmul.default", "aten.linear.default", "row.chosen"})
-SHUFFLES = frozenset({"row.first", "row.second", "row.even", "row.odd", "row.cat", "row.interleave"})
+SHUFFLES = frozenset(
+    {f"row.{name}" for name in ("first", "second", "even", "odd", "cat", "interleave", "padded", "under")}
+    | {f"heads.{name}" for name in ("repeated", "folded", "unfolded", "tiled")}
+)
 
 
 def cost_of_rows(call: Call) -> float:

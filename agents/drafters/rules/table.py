@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from agents.drafters.rules.activations import ELEMENTWISE
 from agents.drafters.rules.attention import SCORES
+from agents.drafters.rules.heads import SHARED_HEADS
 from agents.drafters.rules.norms import NORMS
 from agents.drafters.rules.powers import POW, POWERS, power, product
 from agents.drafters.rules.rule import Domain, Rule
@@ -18,5 +19,5 @@ __all__ = ["POW", "ROW_RULES", "RULES", "Domain", "Rule", "power", "product"]
 RULES: tuple[Rule, ...] = (*POWERS, *ELEMENTWISE)
 """Every rule for documents of one value."""
 
-ROW_RULES: tuple[Rule, ...] = (*NORMS, *SOFTMAX, *SCORES)
-"""Rules for whole rows: norms, attention, gates, rotations, look-ups. Element-wise rules hold beside them."""
+ROW_RULES: tuple[Rule, ...] = (*NORMS, *SOFTMAX, *SCORES, *SHARED_HEADS)
+"""Rules for whole rows: norms, attention, gates, rotations, look-ups, heads. Element-wise rules hold beside them."""

@@ -11,13 +11,15 @@ from torch.nn import functional as F
 from transformers.models.gptj.modeling_gptj import rotate_every_two
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm, rotate_half
 
-from adapters.patches.attention import renormalised, written_out
+from adapters.patches.attention import grouped, renormalised, written_out
+from adapters.patches.heads import pad_columns, pad_rows
 from adapters.patches.norms import layer_norm_of, rms_of
 from adapters.patches.rotary import turned
 from agents.drafters.rules.derivations import FILL, SCALE, TABLE, derivation_of, holds, proof_of
 from agents.drafters.rules.evaluate import evaluate, table_of
 
-NAMES = [*((name, {}) for name in TABLE), ("P10", {"scale": 1.0}), ("P10", {"scale": 64.0})]
+NAMES = [*((name, {}) for name in TABLE), ("P10", {"scale": 1.0}), ("P10", {"scale": 64.0}),
+         ("P20", {"head_dim": 32, "padded_head_dim": 64})]  # fmt: skip
 SIZE = 8
 Values = dict[str, Tensor]
 
@@ -98,3 +100,30 @@ def test_attention_s_terms_are_torch_s_and_the_patch(values: Values, pattern: st
     mask = torch.where(values["mask"], 0.0, FILL).double()[None, None]
     assert near(F.scaled_dot_product_attention(q, k, v, mask, scale=SCALE)[0, 0], stock)
     assert near(function(nn.Module(), q, k, v, mask, SCALE)[0][0, :, 0], patched)
+
+
+def test_grouped_attention_s_terms_are_torch_s_and_the_patch() -> None:
+    generator = torch.Generator().manual_seed(5)
+    draw = lambda heads: torch.randn(heads, SIZE, SIZE, generator=generator, dtype=torch.float64)  # noqa: E731
+    values = {"q": draw(4), "k": draw(2), "v": draw(2), "mask": torch.ones(SIZE, SIZE).tril().bool()}
+    stock, patched = both("P55", values)
+    mask = torch.where(values["mask"], 0.0, FILL).double()[None, None]
+    q, k, v = (values[name][None] for name in "qkv")
+    wide = [t.repeat_interleave(2, 1) for t in (k, v)]
+    assert near(F.scaled_dot_product_attention(q, *wide, mask, scale=SCALE)[0], stock)
+    assert near(grouped(nn.Module(), q, k, v, mask, SCALE)[0][0].transpose(0, 1), patched)
+
+
+def test_padded_heads_terms_are_the_stock_projections_and_the_patched_ones(values: Values) -> None:
+    """One head: queries, keys and values by W, back by W_o; the patch pads the rows of W and the columns of W_o."""
+    generator = torch.Generator().manual_seed(6)
+    weights = {name: torch.randn(SIZE, SIZE, generator=generator, dtype=torch.float64) for name in "qkvo"}
+    added = torch.where(values["mask"], 0.0, FILL).double()
+    projected = {name: values["x"] @ weights[name].T for name in "qkv"}
+    stock, patched = both(
+        "P20", {**projected, "mask_added": added, "weight": weights["o"].T}, head_dim=SIZE, padded_head_dim=SIZE + 3
+    )
+    q, k, v = (values["x"] @ pad_rows(weights[name], SIZE, SIZE + 3).T for name in "qkv")
+    wide = F.scaled_dot_product_attention(q[None], k[None], v[None], added[None], scale=SCALE)[0]
+    assert near(wide @ pad_columns(weights["o"], SIZE, SIZE + 3).T, stock)
+    assert near(stock, patched)

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 from agents.drafters.rules.evaluate import evaluate, table_of
+from agents.drafters.rules.heads import ZEROS
+from agents.drafters.rules.rewrite import instantiate
 from agents.drafters.rules.rule import Rule
 from agents.drafters.rules.table import ROW_RULES
 from agents.drafters.rules.terms import (
@@ -165,3 +167,13 @@ def test_a_variance_in_one_pass_cancels_and_is_no_rule() -> None:
     two = square(x - x.mean(-1, keepdim=True)).mean(-1).float()
     true = x.double().var(-1, correction=0)
     assert (one - true).abs().max() > 20 * (two - true).abs().max()
+
+
+@pytest.mark.parametrize("count", [3, 8])
+def test_zeros_between_a_product_s_sides_add_nothing(count: int) -> None:
+    rule = instantiate(ZEROS, "n", Const(count))
+    assert rule is not None
+    rule = replace(rule, samples=())
+    assert max(difference(rule, values) for values in samples(rule)) <= rule.max_ulp
+    wrong = replace(rule, to=Call("aten.mul.Tensor", (rule.to, Const(1.000001))))
+    assert difference(wrong, samples(rule)[0]) > rule.max_ulp
