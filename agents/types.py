@@ -99,8 +99,8 @@ class PatchDraft:
 
     `parameters` holds everything that decides behaviour, drafted documents included (`adapters.document`).
     `model` names the language model (`scripted` for the demo endpoint) and `trajectory` its stored record.
-    `source` is the code that a document was captured from, `advice` what a reviewing model said of it: both are shown
-    and decide nothing.
+    `source` is the code that a document was captured from, `advice` what a reviewing model said of it, `generalised`
+    the rule it is a use of, or why there is none: all are shown and decide nothing.
     """
 
     pattern: str
@@ -114,6 +114,7 @@ class PatchDraft:
     trajectory: str | None = None
     source: str | None = None
     advice: dict[str, Any] | None = None
+    generalised: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)

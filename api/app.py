@@ -12,7 +12,20 @@ from api.events import StreamSlots
 from api.kept import Kept
 from api.pages import router as pages
 from api.problems import PROBLEMS, Problem, add_problem_handlers
-from api.rest import PREFIX, adapters, bench, models, operations, profiles, requests, reviews, runs, sweeps
+from api.rest import (
+    PREFIX,
+    adapters,
+    bench,
+    costs,
+    models,
+    operations,
+    profiles,
+    requests,
+    reviews,
+    rules,
+    runs,
+    sweeps,
+)
 from api.security.middleware import Guard
 from pipeline.settings import get_settings
 
@@ -34,7 +47,7 @@ def create_app() -> FastAPI:
         redoc_url=None,
     )
     rest = APIRouter(dependencies=[Depends(refuse_unknown_query)], responses=PROBLEMS)
-    for noun in (models, requests, reviews, adapters, sweeps, runs, profiles, bench):
+    for noun in (models, requests, reviews, rules, adapters, sweeps, runs, profiles, bench, costs):
         rest.include_router(noun.router)
     rest.include_router(operations.router)
     app.include_router(rest)

@@ -15,10 +15,11 @@ from typing import Any
 
 import torch
 
-from agents.drafters.rules.documents import to_term
+from agents.drafters.rules.documents import NotRewritable, capture_stock, to_term
 from agents.drafters.rules.evaluate import evaluate
 from agents.drafters.rules.rule import Domain, Rule
 from agents.drafters.rules.terms import Call, Const, Hole, Input, Number, Term, substitute, subterms
+from agents.drafters.rules.written import rule_data
 
 POINTS, REACH = 2_001, 8.0
 """Values that a rule is tried at: evenly over [-REACH, REACH], zero among them."""
@@ -44,7 +45,7 @@ class Proposal:
     near_misses: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON data for whoever reviews it."""
+        """Plain JSON data: for whoever reviews it, and under `data` the rule to be used again."""
         rule = self.rule
         return {
             "name": rule.name,
@@ -52,6 +53,7 @@ class Proposal:
             "to": str(rule.to),
             "domain": rule.domain.text,
             "near_misses": [str(term) for term in rule.near_misses],
+            "data": rule_data(rule),
             "tests": {
                 "points": self.points,
                 "largest_difference": self.largest_difference,
@@ -60,22 +62,37 @@ class Proposal:
         }
 
 
+def generalised(
+    module_class: str, document: Mapping[str, Any], stock: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """{"rule": the proposed rule or None, "reason": why there is none} of a drafted document.
+
+    `stock` is the document of the stock module; without it the class is captured here, as the rules do.
+    """
+    try:
+        found = propose_rule(stock or capture_stock(module_class), document)
+    except (NoRule, NotRewritable) as reason:
+        return {"rule": None, "reason": str(reason)}
+    return {"rule": found.to_dict(), "reason": ""}
+
+
 def propose_rule(stock: Mapping[str, Any], drafted: Mapping[str, Any]) -> Proposal:
     """The rule that leads from one validated document to the other. Raises NoRule."""
     left, right = smallest_difference(to_term(dict(stock)), to_term(dict(drafted)))
     if not isinstance(left, Call):
         raise NoRule("the documents are the same, or the drafted one computes more than stock")
+    if isinstance(right, Const):
+        raise NoRule(f"the drafted document has a constant in the place of {left}")
     left, right = as_pattern(left), as_pattern(right)
+    if not (found := difference(left, right)) <= TOLERANCE:
+        raise NoRule(f"both sides differ by {found:.2g} in fp64: this is no equality")
     for number in sorted({n for n in numbers_of(left) if n in numbers_of(right)}, key=repr):
         free = Number(f"n{number!r}")
         wider = exchange(left, Const(number), free), exchange(right, Const(number), free)
         if difference(*wider) <= TOLERANCE:
             left, right = wider
     left, right = renamed(left, right)
-    found = difference(left, right)
-    if not found <= TOLERANCE:
-        raise NoRule(f"both sides differ by {found:.2g} in fp64: this is no equality")
-    return _with_tests(Rule(_name(left, right), left, right, DOMAIN), found)
+    return _with_tests(Rule(_name(left, right), left, right, DOMAIN), difference(left, right))
 
 
 def _with_tests(rule: Rule, found: float) -> Proposal:
@@ -125,15 +142,20 @@ def renamed(left: Term, right: Term) -> tuple[Term, Term]:
 
 
 def difference(left: Term, right: Term) -> float:
-    """The largest difference over points and drawn numbers, relative; infinite where one side alone is finite."""
-    x = torch.linspace(-REACH, REACH, POINTS, dtype=torch.float64)
+    """The largest difference over points and drawn numbers, relative; infinite where one side alone is finite.
+
+    The numbers themselves, and those of both sides, are among the points: comparisons differ there.
+    """
+    even = torch.linspace(-REACH, REACH, POINTS, dtype=torch.float64)
+    held = torch.tensor(sorted(numbers_of(left) | numbers_of(right)), dtype=torch.float64)
     free = sorted({p.name for side in (left, right) for p in subterms(side) if isinstance(p, Number)})
     generator = torch.Generator().manual_seed(len(free) + 1)
     worst = 0.0
     for _ in range(TRIALS):
         drawn = (torch.rand(len(free), generator=generator, dtype=torch.float64) * 4 - 2).tolist()
+        x = torch.cat([even, held, torch.tensor(drawn, dtype=torch.float64)])
         bound: dict[str, Term] = {**{n: Const(v) for n, v in zip(free, drawn, strict=True)}, "x": Input("x")}
-        one, two = (evaluate(substitute(side, bound), {"x": x}) for side in (left, right))
+        one, two = (evaluate(substitute(side, bound), {"x": x}).double() for side in (left, right))
         same = torch.isnan(one) & torch.isnan(two) | (one == two)
         gap = torch.where(same, 0.0, (one - two).abs() / torch.maximum(one.abs(), two.abs()).clamp(min=1.0))
         worst = max(worst, float(torch.nan_to_num(gap, nan=torch.inf).max()))

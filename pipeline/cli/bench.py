@@ -86,6 +86,7 @@ def _measure_language(
 ) -> dict[str, Any]:
     from agents.drafters.llm.settings import SCRIPTED_MODEL
     from pipeline.bench.language import LanguageBench, measurable
+    from pipeline.bench.model_child import ModelChild
     from pipeline.bench.run import K, run_bench
     from pipeline.bench.score import not_measured, report, scripted
     from pipeline.bench.tasks import digest_of_tasks
@@ -95,11 +96,11 @@ def _measure_language(
     why = "no endpoint is set" if model is None else model.settings.why_off()
     if why is not None or limit_usd <= 0:
         return not_measured("llm", split, why or "a model may cost nothing: set --limit-usd")
-    forms = measurable(tasks)
-    language = LanguageBench(model, limit_usd)
+    asked, child = measurable(tasks), ModelChild()
+    language = LanguageBench(model, limit_usd, child)
     found = report(
-        "llm", model.settings.model, split, seed, digest_of_tasks(forms),
-        run_bench(language, forms, hidden, spent=language.spent), K,
+        "llm", model.settings.model, split, seed, digest_of_tasks(asked),
+        run_bench(language, asked, hidden, spent=language.spent, child=child), K,
     )  # fmt: skip
     return scripted(found) if model.settings.model == SCRIPTED_MODEL else found
 

@@ -1,4 +1,4 @@
-"""`spyre-factory review list | show | claim | approve | reject | changes | strike`: the decisions of a human.
+"""`spyre-factory review list | show | claim | approve | reject | changes | strike | rules …`: a human's decisions.
 
 Whoever can read the data directory decides as the human principal `local`; decisions over the network need a session.
 """
@@ -129,6 +129,55 @@ def strike(
     _decide(lambda s, who: summary_of(service.strike(s, number, who, position=patch, reason=reason)), as_json, done)
 
 
+def list_proposed_rules(
+    every: Annotated[bool, typer.Option("--all", help="Decided ones too.")] = False, as_json: Json = False
+) -> None:
+    """List the rules that accepted patches of language models are uses of, with what their tests found."""
+    from pipeline.rules.models import RuleState
+    from pipeline.rules.repository import list_rules
+    from pipeline.rules.service import rule_item
+
+    rows = _read(lambda s: [rule_item(r) for r in list_rules(s, None if every else RuleState.WAITING)])
+    if as_json:
+        print_json({"rules": rows})
+        return
+    for row in rows:
+        mark = " (scripted)" if row["scripted"] else ""
+        typer.echo(f"{row['id']:>4}  {row['state']:<9} {row['match']} = {row['to']} for {row['domain']}{mark}")
+        tests = row["tests"]
+        found = f"largest difference {tests['largest_difference']:.1e} at {tests['points']} points"
+        typer.echo(
+            f"      {found}, {tests['near_misses_refused']} near misses refused; from candidate {row['candidate']}"
+        )
+        typer.echo(
+            f"      accept with: spyre-factory review accept-rule {row['id']} --seen {row['seen']} --reason TEXT"
+        )
+    if not rows:
+        typer.echo("No rule waits.")
+
+
+Seen = Annotated[str, typer.Option("--seen", help="The digest `review rules` printed.")]
+
+
+def accept_rule(number: Number, seen: Seen, reason: Reason, as_json: Json = False) -> None:
+    """Let the rules drafter use a proposed rule from now on; the gate judges what comes of it as ever."""
+    _decide_rule(number, seen, reason, as_json, accept=True)
+
+
+def reject_rule(number: Number, seen: Seen, reason: Reason, as_json: Json = False) -> None:
+    """Refuse a proposed rule for good."""
+    _decide_rule(number, seen, reason, as_json, accept=False)
+
+
+def _decide_rule(number: int, seen: str, reason: str, as_json: bool, *, accept: bool) -> None:
+    from pipeline.rules.service import decide_rule, rule_item
+
+    said = "Accepted: `rules` uses it from now on." if accept else "Rejected."
+    _decide(
+        lambda s, who: rule_item(decide_rule(s, number, who, accept=accept, seen=seen, reason=reason)), as_json, said
+    )
+
+
 COMMANDS: dict[str, Callable[..., None]] = {
     "list": list_waiting,
     "show": show,
@@ -137,6 +186,9 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "reject": reject,
     "changes": changes,
     "strike": strike,
+    "rules": list_proposed_rules,
+    "accept-rule": accept_rule,
+    "reject-rule": reject_rule,
 }
 
 

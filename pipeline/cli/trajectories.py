@@ -112,11 +112,11 @@ def replay(
 
 
 def propose_rules(as_json: Json = False) -> None:
-    """Propose a rewrite rule, with its tests, of each released document that a model drafted. Changes nothing."""
-    from pipeline.database.unit_of_work import reading
+    """Propose a rewrite rule, with its tests, of each released document that a model drafted, for `review rules`."""
+    from pipeline.database.unit_of_work import unit_of_work
     from pipeline.drafting.rules import proposals
 
-    with one_sentence(), reading() as session:
+    with one_sentence(), unit_of_work() as session:
         rows = proposals(session)
     if as_json:
         print_json({"proposals": rows})

@@ -7,9 +7,10 @@ from pipeline.hardware import models as _hardware
 from pipeline.releases import models as _releases
 from pipeline.requests import models as _requests
 from pipeline.review import models as _review
+from pipeline.rules import models as _rules
 from pipeline.sweeps import models as _sweeps
 from pipeline.work import models as _work
 
-DOMAINS = (_shared, _sweeps, _work, _review, _releases, _requests, _bench, _hardware)
+DOMAINS = (_shared, _sweeps, _work, _review, _releases, _requests, _bench, _hardware, _rules)
 
 __all__ = ["DOMAINS", "Base"]

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from agents.drafters import draft_with
+from agents.drafters.rules import RulesDrafter
+from agents.drafters.rules.written import rule_from
 from agents.types import DraftContext, diagnosis_from_dict
 from pipeline.drafting.endpoint import budgets, language_model
 from pipeline.drafting.examples import StoredExamples
@@ -27,7 +29,9 @@ def draft(subject: Subject, spec: dict[str, Any]) -> dict[str, Any]:
     diagnoses = [diagnosis_from_dict(d) for d in spec["diagnoses"]]
     family = family_name(inspect_checkpoint(subject.folder), describe_folder(subject.folder))
     drafters = spec.get("drafters") or get_settings().drafters
-    outcome = draft_with(drafters, diagnoses, draft_context(subject, spec, family), llm=language_model())
+    context = draft_context(subject, spec, family)
+    rules = RulesDrafter(added=[rule_from(rule) for rule in spec.get("rules") or ()])
+    outcome = draft_with(drafters, diagnoses, context, language_model(rules), rules)
     left = [{"op": lo.diagnosis.failure.op, "reason": lo.reason} for lo in outcome.left_over]
     return {
         "outcome": "passed" if outcome.candidates else "failed",

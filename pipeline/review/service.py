@@ -33,6 +33,7 @@ from pipeline.review.errors import (
 )
 from pipeline.review.history import append_review
 from pipeline.review.models import CandidateRow, CandidateState, Decision, ReviewRow
+from pipeline.rules.service import propose_from
 from pipeline.work.affected import rerun_affected, rerun_of_adapter, schedule_struck
 from pipeline.work.models import Run
 
@@ -71,7 +72,7 @@ def claim(session: Session, candidate_id: int, reviewer: Principal) -> Candidate
 
 
 def approve(session: Session, candidate_id: int, reviewer: Principal, *, seen: str, reason: str) -> Released:
-    """Release the candidate and queue exactly the checkpoints it can affect.
+    """Release the candidate, queue exactly the checkpoints it can affect, propose the rules it holds uses of.
 
     `seen` is `seen_digest` as the reviewer saw it. Raises `StaleApproval` if it is not
     what is stored now, `ScriptedOutsideDemo`, `NotReviewable`, `ClaimedByOther`, `ReasonMissing`, `NotAllowed`.
@@ -87,6 +88,7 @@ def approve(session: Session, candidate_id: int, reviewer: Principal, *, seen: s
         )
     _decide(session, candidate, reviewer, Decision.APPROVE, reason, CandidateState.RELEASED)
     adapter = release(session, candidate)
+    propose_from(session, candidate)
     return Released(adapter, rerun_affected(session, adapter))
 
 

@@ -15,12 +15,14 @@ from sqlalchemy.orm import Session
 
 from agents.types import FailureKind, canonical
 from pipeline.database.events import emit
+from pipeline.database.facts import is_demo
 from pipeline.database.insert import insert_or_return
 from pipeline.database.unit_of_work import database_now
 from pipeline.releases import repository as releases
 from pipeline.releases.models import Adapter
 from pipeline.releases.service import STOCK, matching_adapter
 from pipeline.review import candidates
+from pipeline.rules.repository import accepted_rules
 from pipeline.settings import get_settings
 from pipeline.sweeps import groups
 from pipeline.sweeps import repository as sweeps
@@ -319,7 +321,8 @@ def _draft(session: Session, run: Run, diagnosed: Run, ids: Sequence[int]) -> No
         return
     refused = sorted(candidates.refused_digests(session, checkpoint.family or "", run.profile))
     digest = hashlib.sha256(canonical([row.data for row in diagnosed.diagnoses])).hexdigest()
-    content = (digest, refused, get_settings().drafters)
+    rules = [row.digest for row in accepted_rules(session, is_demo(session))]
+    content = (digest, refused, get_settings().drafters, *rules)
     new = _like(run, StageName.DRAFT, checkpoint, None, *content, parent_run_id=diagnosed.id, candidate_id=None)
     schedule(session, new, ids)
 

@@ -8,8 +8,10 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from pipeline.catalogue.entry import CatalogueEntry
+from pipeline.database.facts import is_demo
 from pipeline.releases.repository import get_adapter
 from pipeline.review import candidates
+from pipeline.rules.repository import accepted_rules
 from pipeline.settings import Settings
 from pipeline.sweeps.catalogue import entry_of
 from pipeline.sweeps.models import Checkpoint
@@ -71,4 +73,5 @@ def _draft_part(session: Session, run: Run, checkpoint: Checkpoint, settings: Se
         "rejected": candidates.refused_digests(session, checkpoint.family or "", run.profile),
         "submissions_used": candidates.submissions_used(session, run),
         "drafters": settings.drafters,
+        "rules": [row.data["data"] for row in accepted_rules(session, is_demo(session))],
     }

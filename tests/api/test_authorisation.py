@@ -28,6 +28,8 @@ REQUESTERS = {
 REVIEWERS = {
     *(("POST", f"/api/v1/reviews/{{number}}/{verb}") for verb in ("claim", "approve", "reject", "changes", "strike")),
     ("POST", "/review/{number}/{decision}"),
+    *(("POST", f"/api/v1/rules/{{number}}/{verb}") for verb in ("accept", "reject")),
+    ("POST", "/rules/{number}/{decision}"),
     ("POST", "/adapters/{number}/withdraw"),
 }
 MAY_REQUEST, MAY_DECIDE = {Role.REQUESTER, Role.ADMIN}, {Role.REVIEWER}

@@ -270,7 +270,13 @@ def _drafted(result: Result, target: Target, trajectory: str | None) -> DraftedP
     if result.candidate is None:
         return None
     own = [p for p in result.candidate.patches if p.model is not None and p.source == result.code]
-    return DraftedPatch(with_cures(DraftedPatch(replace(own[0], trajectory=trajectory), target.causes)), target.causes)
+    patch = replace(own[0], trajectory=trajectory)
+    if target.form is Form.ELEMENTWISE:
+        from agents.drafters.generalise import generalised  # needs torch, as nothing else here does
+
+        found = generalised(target.name, patch.parameters["document"], target.stock_document)
+        patch = replace(patch, generalised=found)
+    return DraftedPatch(with_cures(DraftedPatch(patch, target.causes)), target.causes)
 
 
 def _report(agent: Agent, name: str, end: DraftEnd, reason: str) -> DraftReport:

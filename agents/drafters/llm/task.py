@@ -31,9 +31,14 @@ class Target:
     causes: tuple[Diagnosis, ...]
 
     @property
+    def stock_document(self) -> dict[str, Any] | None:
+        """The stock module as a document, where a diagnosis brings it along."""
+        return next((d.evidence.get("stock_document") for d in self.causes if "stock_document" in d.evidence), None)
+
+    @property
     def source(self) -> str | None:
         """The stock source where a diagnosis brings it along; None to read it from its class."""
-        given = next((d.evidence.get("stock_document") for d in self.causes if "stock_document" in d.evidence), None)
+        given = self.stock_document
         return None if given is None else json.dumps(given)
 
     @property

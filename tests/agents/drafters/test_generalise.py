@@ -52,6 +52,17 @@ def test_a_pair_that_is_no_equality_gives_no_rule() -> None:
         propose_rule(POWER, wrong)
 
 
+def test_a_constant_or_another_mask_in_its_place_gives_no_rule() -> None:
+    """A drafted patch must never break what only looks at it."""
+    constant = document(("mul.Tensor", X, 0.0), ("add.Tensor", X, 1.0))
+    power = document(("pow.Tensor_Scalar", X, 3.0), ("add.Tensor", X, ref(1)))
+    with pytest.raises(NoRule, match="constant in the place of pow"):
+        propose_rule(power, constant)
+    masks = [document((op, X, 0.0), ("mul.Tensor", X, ref(1))) for op in ("ge.Scalar", "gt.Scalar")]
+    with pytest.raises(NoRule, match="no equality"):
+        propose_rule(*masks)
+
+
 def test_the_same_document_gives_no_rule() -> None:
     with pytest.raises(NoRule, match="the same"):
         propose_rule(POWER, POWER)
