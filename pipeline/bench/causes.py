@@ -125,4 +125,13 @@ CAUSES: tuple[Cause, ...] = (
              shown=False),
     _outside("bert", "unsupported_dtype", "aten.mm.default", "pooler.dense", ("P56", {"dtype": "float16"}),
              dtypes=("float32", "float32"), dtype_run="float32", shown=False),
+    Cause("xmod", "dynamic_shape", "aten.index.Tensor", (("P46", {"language": "de_DE"}),), "encoder.layer.*.output",
+          shown=False),
+    Cause("deberta", "unsupported_op", "aten.gather.default", (("P30", HOST), ("P49", {})),
+          "encoder.layer.*.attention.self", dtypes=("float16", "int64"), shown=False),
+    _outside("bloom", "unsupported_op", "aten.pow.Tensor_Tensor", "", ("P50", HOST), shown=False),
+    Cause("longformer", "unsupported_op", "aten.as_strided.default", (("P30", HOST), ("P52", HOST)),
+          "encoder.layer.*.attention.self", shown=False),
+    Cause("gpt_neo", "unsupported_dtype", "aten.where.self", (("P96", {"fill": "finfo_min_half"}),),
+          "h.*.attn.attention", dtypes=("bool",), shown=False),
 )  # fmt: skip

@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from adapters.replay.model import graph_module
+from adapters.replay.validate import Examiner
+from agents.capture.stock import stock_tensors
 from agents.types import Candidate, Failure, canonical
 from pipeline.bench.structural import ModelTask, on_meta
 from pipeline.bench.tasks import FormTask, dtype_of
@@ -68,6 +71,44 @@ def model_refused(task: ModelTask, candidate: Candidate) -> str:
     return "; ".join(f"still {s.kind} of {s.op} at {s.module or s.place}" for s in still)
 
 
+def documents_refused(task: ModelTask, documents: Sequence[dict[str, Any]]) -> str:
+    """What the device says of the cause in documents of drafted code; "" if nothing.
+
+    A document has no module paths: the operation must be gone from every block, or from all that the device computes
+    outside blocks. It is examined first; none of the code runs.
+    """
+    examiner = Examiner(stock_tensors(on_meta(task.subject)))
+    facts, document = [examiner.examine(one) for one in documents], documents[0]
+    op, kind = task.failure.op, str(task.failure.kind)
+    if task.failure.place != "block":
+        return f"still {op} on the device outside blocks" if any(op in f.outside for f in facts) else ""
+    found = (shown for graph in document["graphs"] for shown in _graph_report(graph, task.profile))
+    return "; ".join(dict.fromkeys(f"still {s.kind} of {s.op}" for s in found if (s.kind, s.op) == (kind, op)))
+
+
+def _graph_report(graph: dict[str, Any], profile: str) -> frozenset[Shown]:
+    """What the report says of one graph of a document as a block."""
+    from sim_backend import capability
+
+    metas = [*graph["inputs"], *graph["parameters"]]
+    given = {f"v{n}": torch.empty(m[1], dtype=getattr(torch, m[0]), device="meta") for n, m in enumerate(metas)}
+    block = GraphBlock(graph_module(graph, torch.device("cpu")))
+    return _shown(capability(block, given, profile, blocks=["layers.0"]))
+
+
+class GraphBlock(nn.Module):
+    """A graph of a document as the only block of a model; its first result is the model's."""
+
+    def __init__(self, graph: nn.Module) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([graph])
+
+    def forward(self, **values: torch.Tensor) -> torch.Tensor:
+        """The block's first result."""
+        first: torch.Tensor = self.layers[0](*values.values())[0]
+        return first
+
+
 def is_cause(failure: Failure, shown: Shown) -> bool:
     """Whether a finding is the cause itself: of the same shape where the cause names one."""
     same = (shown.kind, shown.op, shown.place, shown.module) == (
@@ -93,6 +134,10 @@ def report_of(model: nn.Module, profile: str, dtype: torch.dtype | None = None) 
     mask = torch.ones_like(ids)
     mask[1, LENGTH // 2 :] = 0
     found = capability(model, {"input_ids": ids, "attention_mask": mask}, profile, dtype=dtype)
+    return _shown(found)
+
+
+def _shown(found: Any) -> frozenset[Shown]:
     return frozenset(
         Shown(f.kind, f.op, f.place, f.module, f.shapes[0] if f.shapes else ())
         for f in (*found.failures, *found.predicted, *found.fallbacks)

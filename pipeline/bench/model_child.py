@@ -1,7 +1,9 @@
 """Judges structural tasks in a process of its own: capture pretends a device, which the simulator's must not be.
 
-In: {"seed": N, "judge": [[task number, candidate], ...], "misses": [task number, ...]} on standard input. Out: the
-judgements in order, and for each task in `misses` its near misses, each with whether it was accepted.
+One process answers many questions, so that imports and the stock models are made once. A question is one JSON line on
+standard input, {"judge": TASK, "candidate": {...}, "seed": N} or {"misses": TASK, "seed": N} with the task's id; the
+answer is one JSON line: the judgement (of drafted code with its documents), or the near misses, each with whether it
+was accepted.
 """
 
 from __future__ import annotations
@@ -10,37 +12,85 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from types import TracebackType
 from typing import Any
 
 from agents.types import Candidate, candidate_from_dict
 
 
-def judge_in_child(judge: Sequence[tuple[int, Candidate]], misses: Sequence[int], seed: int) -> dict[str, Any]:
-    """Runs the child. Raises RuntimeError with its last words if it fails."""
-    content = {"seed": seed, "judge": [[number, c.to_dict()] for number, c in judge], "misses": list(misses)}
+class ModelChild:
+    """The judging process, started at the first question and ended with the block."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+
+    def judge(self, task: str, candidate: Candidate, seed: int) -> dict[str, Any]:
+        """{"judgement", "documents"} of a candidate as plain data; documents are those of drafted code."""
+        answer: dict[str, Any] = self._ask({"judge": task, "candidate": candidate.to_dict(), "seed": seed})
+        return answer
+
+    def misses(self, task: str, seed: int) -> list[dict[str, Any]]:
+        """The near misses of a task."""
+        answer: list[dict[str, Any]] = self._ask({"misses": task, "seed": seed})
+        return answer
+
+    def _ask(self, question: dict[str, Any]) -> Any:
+        """Raises RuntimeError if the process ended; its last words are on standard error."""
+        process = self._process = self._process or _start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(json.dumps(question) + "\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            raise RuntimeError(f"the bench's child ended with {process.wait()}")
+        return json.loads(line)
+
+    def __enter__(self) -> ModelChild:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process is not None:
+            assert self._process.stdin is not None
+            assert self._process.stdout is not None
+            self._process.stdin.close()
+            self._process.stdout.close()
+            self._process.wait()
+            self._process = None
+
+
+def _start() -> subprocess.Popen[str]:
     env = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-    command = [sys.executable, "-m", "pipeline.bench.model_child"]
-    done = subprocess.run(command, input=json.dumps(content), env=env, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"the bench's child ended with {done.returncode}: {done.stderr[-800:]}")
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return answer
+    argv = [sys.executable, "-m", "pipeline.bench.model_child"]
+    return subprocess.Popen(argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def answer_to(question: dict[str, Any]) -> Any:
+    """The answer to one question as plain data."""
+    from pipeline.bench.model_judge import judge_code, judge_model, near_misses
+    from pipeline.bench.structural import has_code, task_called
+
+    seed = question["seed"]
+    if "misses" in question:
+        return [m._asdict() for m in near_misses(task_called(question["misses"]), seed)]
+    candidate, task = candidate_from_dict(question["candidate"]), task_called(question["judge"])
+    if has_code(candidate):
+        found = judge_code(task, candidate, seed)
+        return {"judgement": found.judgement._asdict(), "documents": found.documents}
+    return {"judgement": judge_model(task, candidate, seed)._asdict(), "documents": []}
 
 
 def main() -> None:
-    """The child's work."""
-    from pipeline.bench.model_judge import judge_model, near_misses
-    from pipeline.bench.structural import MODEL_TASKS
-
-    content = json.load(sys.stdin)
-    seed = content["seed"]
-    judged = [
-        judge_model(MODEL_TASKS[number], candidate_from_dict(candidate), seed)._asdict()
-        for number, candidate in content["judge"]
-    ]
-    misses = [[m._asdict() for m in near_misses(MODEL_TASKS[number], seed)] for number in content["misses"]]
-    sys.stdout.write(json.dumps({"judged": judged, "misses": misses}) + "\n")
+    """Answers lines until there are none; whatever else prints goes to standard error."""
+    out, sys.stdout = sys.stdout, sys.stderr
+    for line in sys.stdin:
+        out.write(json.dumps(answer_to(json.loads(line))) + "\n")
+        out.flush()
 
 
 if __name__ == "__main__":

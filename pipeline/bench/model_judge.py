@@ -7,7 +7,7 @@ what the patches changed; a mistake that changes nothing on further draws is non
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -21,9 +21,13 @@ from pipeline.verification.mutants.survivors import look_again_at_model
 from pipeline.verification.selftest.judge import Candidate as Judged
 from pipeline.verification.selftest.judge import (
     Refusal,
+    bind_alone,
+    capture_alone,
     check_documents,
+    check_elementwise,
     check_equal,
     check_reach,
+    check_source,
     check_structure,
     stock_of,
 )
@@ -57,15 +61,46 @@ def judged_model(task: ModelTask, candidate: Candidate) -> Judged:
     return judged
 
 
+Check = Callable[[Judged], None]
+
+
+def document_checks(seed: int) -> tuple[Check, ...]:
+    """Every stage of the gate on captured documents that needs no device."""
+    return (check_documents, check_structure, partial(check_reach, seed=seed), partial(check_equal, seed=seed))
+
+
 def judge_documents(judged: Judged, seed: int) -> Judgement:
     """Captured documents by every stage of the gate that needs no device."""
-    checks = (check_documents, check_structure, partial(check_reach, seed=seed), partial(check_equal, seed=seed))
+    return passed(judged, document_checks(seed))
+
+
+def passed(judged: Judged, checks: Sequence[Check]) -> Judgement:
+    """The first refusal of the checks in order, or accepted."""
     try:
         for check in checks:
             check(judged)
     except Refusal as refusal:
         return Judgement(False, str(refusal.stage), refusal.reason)
     return Judgement(True)
+
+
+class CodeJudged(NamedTuple):
+    """The judgement of drafted code, with the documents that were captured of it."""
+
+    judgement: Judgement
+    documents: list[dict[str, Any]]
+
+
+def judge_code(task: ModelTask, candidate: Candidate, seed: int) -> CodeJudged:
+    """Drafted code by the stages of the gate, in the sandbox: rules on its source, capture, its documents, binding.
+
+    Raises SandboxUnavailable.
+    """
+    began = time.perf_counter()
+    judged = Judged(task.subject, candidate.to_dict()["patches"])
+    before: tuple[Check, ...] = (check_source, partial(check_elementwise, seed=seed), capture_alone)
+    found = passed(judged, (*before, *document_checks(seed), partial(bind_alone, seed=seed)))
+    return CodeJudged(found._replace(seconds=time.perf_counter() - began), judged.documents)
 
 
 class Miss(NamedTuple):

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 
 from agents.drafters.rules import RulesDrafter
 from agents.types import Candidate, Diagnosis, DraftContext
-from pipeline.bench.device import model_refused
+from pipeline.bench.device import documents_refused, model_refused
 from pipeline.bench.judge import Judgement, judge_form
-from pipeline.bench.model_child import judge_in_child
-from pipeline.bench.structural import MODEL_TASKS, ModelTask
+from pipeline.bench.model_child import ModelChild
+from pipeline.bench.structural import has_code
 from pipeline.bench.tasks import FormTask, Task
 
 K = 3
@@ -33,16 +33,18 @@ class Spent:
 class Result:
     """One task: at which candidate it was solved (from 1), what the last refusal said, what was used.
 
-    `end` is how a model's last draft ended.
+    `solved_by` is the digest of that candidate, `end` how a model's last draft ended.
     """
 
     id: str
     pattern: str
     solved_at: int | None = None
+    solved_by: str = ""
     candidates: int = 0
     reason: str = ""
     end: str = ""
     draft_seconds: float = 0.0
+    draft_cpu_seconds: float = 0.0
     judge_seconds: float = 0.0
     cost_ratio: float | None = None
     proved: bool = False
@@ -74,29 +76,43 @@ def run_bench(
     hidden: frozenset[str] = frozenset(),
     k: int = K,
     spent: Callable[[], Spent] = Spent,
+    child: ModelChild | None = None,
 ) -> list[Result]:
-    """Every task with up to `k` candidates, one round after the other. Seeds are drawn here and never told."""
-    results = {task.id: Result(task.id, task.pattern) for task in tasks}
-    contexts = {task.id: replace(task.context, hidden_patterns=hidden) for task in tasks}
-    open_tasks, seed = list(tasks), secrets.randbelow(1 << 31)
+    """Every task with up to `k` candidates. Seeds are drawn here and never told. The child is ended afterwards."""
+    seed = secrets.randbelow(1 << 31)
+    with child or ModelChild() as judging:
+        return [run_task(draft, task, judging, seed, hidden, k, spent) for task in tasks]
+
+
+def run_task(
+    draft: Draft,
+    task: Task,
+    child: ModelChild,
+    seed: int,
+    hidden: frozenset[str] = frozenset(),
+    k: int = K,
+    spent: Callable[[], Spent] = Spent,
+) -> Result:
+    """One task with up to `k` candidates, the reason of each refusal told to the next draft."""
+    result, context = Result(task.id, task.pattern), replace(task.context, hidden_patterns=hidden)
     for attempt in range(1, k + 1):
-        drafted: list[tuple[Task, Candidate]] = []
-        for task in open_tasks:
-            drafted += [(task, c) for c in _draft_one(draft, task, contexts[task.id], results[task.id], spent)]
-        open_tasks = []
-        for (task, candidate), found in zip(drafted, _judge_all(drafted, seed), strict=True):
-            if not _note(results[task.id], task, candidate, found, attempt):
-                contexts[task.id].rejected[candidate.digest] = found.reason
-                open_tasks.append(task)
-    return list(results.values())
+        drafted = _draft_one(draft, task, context, result, spent)
+        if not drafted:
+            break
+        found = judge(task, drafted[0], child, seed)
+        if _note(result, task, drafted[0], found, attempt):
+            break
+        context.rejected[drafted[0].digest] = found.reason
+    return result
 
 
 def _draft_one(
     draft: Draft, task: Task, context: DraftContext, result: Result, spent: Callable[[], Spent]
 ) -> Sequence[Candidate]:
-    began = time.perf_counter()
+    began, began_cpu = time.perf_counter(), time.process_time()
     found = [c for c in draft(task, task.diagnoses, context) if c.digest not in context.rejected][:1]
     result.draft_seconds += time.perf_counter() - began
+    result.draft_cpu_seconds += time.process_time() - began_cpu
     used = spent()
     known = result.spent.cost_usd is not None and used.cost_usd is not None
     cost = (result.spent.cost_usd or 0.0) + (used.cost_usd or 0.0) if known else None
@@ -107,23 +123,16 @@ def _draft_one(
     return found
 
 
-def _judge_all(drafted: Sequence[tuple[Task, Candidate]], seed: int) -> list[Judgement]:
-    models = [(number, task, c) for number, (task, c) in enumerate(drafted) if isinstance(task, ModelTask)]
-    found = {
-        number: judge_form(task, c, seed) for number, (task, c) in enumerate(drafted) if isinstance(task, FormTask)
-    }
-    if models:
-        answer = judge_in_child([(MODEL_TASKS.index(task), c) for _, task, c in models], [], seed)
-        for (number, task, candidate), judged in zip(models, answer["judged"], strict=True):
-            found[number] = on_device(task, candidate, Judgement(**judged))
-    return [found[number] for number in range(len(drafted))]
-
-
-def on_device(task: ModelTask, candidate: Candidate, found: Judgement) -> Judgement:
-    """The judgement of the documents, and for one that was accepted that of the device."""
+def judge(task: Task, candidate: Candidate, child: ModelChild, seed: int) -> Judgement:
+    """The judgement of a candidate, device included; `child` judges the documents of structural ones."""
+    if isinstance(task, FormTask):
+        return judge_form(task, candidate, seed)
+    answer = child.judge(task.id, candidate, seed)
+    found = Judgement(**answer["judgement"])
     if not found.accepted:
         return found
-    refused = model_refused(task, candidate)
+    code = has_code(candidate)
+    refused = documents_refused(task, answer["documents"]) if code else model_refused(task, candidate)
     return Judgement(False, "device", refused, seconds=found.seconds) if refused else found
 
 
@@ -133,7 +142,7 @@ def _note(result: Result, task: Task, candidate: Candidate, found: Judgement, at
     if not found.accepted:
         result.reason = f"{found.stage}: {found.reason}"
         return False
-    result.solved_at, result.reason = attempt, ""
+    result.solved_at, result.solved_by, result.reason = attempt, candidate.digest, ""
     result.proved = any(patch.proof for patch in candidate.patches)
     if found.cost_ns and isinstance(task, FormTask):
         from pipeline.bench.judge import cost_ns

@@ -10,14 +10,16 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from agents.capture.apply import CODE
+from agents.drafters.rules.patterns import ROWS
 from agents.types import Candidate, Diagnosis, DraftContext, Drafter, Exactness, Failure, FailureKind, PatchDraft
 from pipeline.bench.causes import CAUSES, Cause
 from pipeline.diagnosis.facts import model_facts
 from pipeline.diagnosis.patterns import patterns_for
 from pipeline.verification.selftest.subjects import SUBJECTS
 
-BOUNDS = {"P56": 1e-2, "P10": 1e-2}
-"""What patterns claim that are not exact."""
+BOUNDS = {row.id: row.bound for row in ROWS if row.bound is not None}
+"""What patterns claim that are not exact (docs/decisions/0018)."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,12 @@ class ModelTask:
         return frozenset({self.pattern, *(use.pattern for d in self.diagnoses for use in d.patterns)})
 
     @property
+    def model_class(self) -> str:
+        """The dotted name of the stock model's class."""
+        kind = type(on_meta(self.subject))
+        return f"{kind.__module__}.{kind.__qualname__}"
+
+    @property
     def documents(self) -> dict[str, dict[str, Any]]:
         """No element-wise module is asked for."""
         return {}
@@ -121,4 +129,15 @@ def facts_of(subject: str) -> Any:
 
 MODEL_TASKS: tuple[ModelTask, ...] = tuple(ModelTask(cause) for cause in CAUSES)
 
-__all__ = ["MODEL_TASKS", "SUBJECTS", "ModelTask", "facts_of", "on_meta"]
+
+def has_code(candidate: Candidate) -> bool:
+    """Whether a candidate holds drafted code that changes a model."""
+    return any(patch.pattern == CODE for patch in candidate.patches)
+
+
+def task_called(task_id: str) -> ModelTask:
+    """The structural task with this id. Raises KeyError if there is none."""
+    return {task.id: task for task in MODEL_TASKS}[task_id]
+
+
+__all__ = ["MODEL_TASKS", "SUBJECTS", "ModelTask", "facts_of", "has_code", "on_meta", "task_called"]
