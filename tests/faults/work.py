@@ -22,8 +22,11 @@ END_S = 240.0
 class Work:
     """One sweep over models of these names (`tests/pipeline/work/fake_child.py` says what becomes of them)."""
 
-    def __init__(self, *names: str) -> None:
-        entries = [listed(name, rank) for rank, name in enumerate(names, start=1)]
+    def __init__(self, *names: str, apart: bool = False) -> None:
+        """`apart`: each model is of a family of its own, and has a draft of its own."""
+        config = {"hidden_size": 64, "num_attention_heads": 2}
+        families = [{"config": {**config, "model_type": f"kind{n}"}} if apart else {} for n in range(len(names))]
+        entries = [listed(n, rank, **f) for rank, (n, f) in enumerate(zip(names, families, strict=True), start=1)]
         with unit_of_work() as session:
             self.sweep = start_sweep(session, f"test {names[0]}", entries, SweepOptions(PROFILE)).id
 
