@@ -14,9 +14,11 @@ from api.pages import router as pages
 from api.problems import PROBLEMS, Problem, add_problem_handlers
 from api.rest import (
     PREFIX,
+    accounts,
     adapters,
     bench,
     costs,
+    findings,
     models,
     operations,
     profiles,
@@ -47,7 +49,7 @@ def create_app() -> FastAPI:
         redoc_url=None,
     )
     rest = APIRouter(dependencies=[Depends(refuse_unknown_query)], responses=PROBLEMS)
-    for noun in (models, requests, reviews, rules, adapters, sweeps, runs, profiles, bench, costs):
+    for noun in (models, findings, requests, reviews, rules, adapters, sweeps, runs, profiles, bench, costs, accounts):
         rest.include_router(noun.router)
     rest.include_router(operations.router)
     app.include_router(rest)

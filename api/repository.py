@@ -398,3 +398,42 @@ def preload_candidates(session: Session, candidate_ids: Sequence[int]) -> None:
     shown = (selectinload(CandidateRow.patches), selectinload(CandidateRow.checkpoints))
     query = select(CandidateRow).where(CandidateRow.id.in_(candidate_ids))
     session.scalars(query.options(*shown, selectinload(CandidateRow.evidence))).all()
+
+
+def diagnoses_where(model: str | None, kind: str | None, op: str | None) -> Select[DiagnosisRow]:
+    """The diagnoses of a model, of a kind, of an operation; None narrows nothing."""
+    query = select(DiagnosisRow).options(selectinload(DiagnosisRow.run))
+    if model is not None:
+        query = query.join(Checkpoint, Checkpoint.id == DiagnosisRow.checkpoint_id)
+        query = query.join(Model, Model.id == Checkpoint.model_id).where(Model.name == model)
+    wanted = {DiagnosisRow.kind: kind, DiagnosisRow.op: op}
+    return query.where(*(column == value for column, value in wanted.items() if value is not None))
+
+
+def candidates_where(state: str | None, family: str | None, profile: str | None) -> Select[CandidateRow]:
+    """The candidates in a state, of a family, on a profile; None narrows nothing."""
+    wanted = {CandidateRow.state: state, CandidateRow.family: family, CandidateRow.profile: profile}
+    shown = (selectinload(CandidateRow.patches), selectinload(CandidateRow.checkpoints))
+    query = select(CandidateRow).options(*shown, selectinload(CandidateRow.evidence))
+    return query.where(*(column == value for column, value in wanted.items() if value is not None))
+
+
+def evidence_where(candidate_id: int | None, outcome: str | None) -> Select[EvidenceRow]:
+    """The evidence of a candidate, with an outcome; None narrows nothing."""
+    wanted = {EvidenceRow.candidate_id: candidate_id, EvidenceRow.outcome: outcome}
+    return select(EvidenceRow).where(*(column == value for column, value in wanted.items() if value is not None))
+
+
+def get_evidence(session: Session, number: int) -> EvidenceRow:
+    """The evidence with this number. Raises `NotFound`."""
+    row = session.get(EvidenceRow, number)
+    if row is None:
+        raise NotFound(f"There is no evidence {number}.")
+    return row
+
+
+def models_of_checkpoints(session: Session, checkpoint_ids: Sequence[int]) -> dict[int, str]:
+    """Checkpoint to the name of its model."""
+    query = select(Checkpoint.id, Model.name).join(Model, Model.id == Checkpoint.model_id)
+    found = session.execute(query.where(Checkpoint.id.in_(checkpoint_ids))) if checkpoint_ids else ()
+    return {number: name for number, name in found}

@@ -14,12 +14,15 @@ from api.security.identity import Reader, require_reviewer
 from pipeline.database.artefacts import read_artefact
 from pipeline.database.unit_of_work import reading
 from pipeline.errors import NotFound
+from pipeline.releases.bundles import bundle_for_download
 from pipeline.releases.repository import get_adapter, list_adapters
+from pipeline.settings import get_settings
 from pipeline.verification.evidence import EVIDENCE_MEDIA
 
 router = APIRouter(prefix=PREFIX, tags=["adapters"])
 Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
 Digest = Annotated[str, Path(pattern="^[0-9a-f]{64}$")]
+BUNDLE = "application/json"
 KEEP = "private, max-age=31536000, immutable"
 
 
@@ -48,6 +51,18 @@ def get_manifest(_caller: Reader, number: Number) -> Response:
             raise NotFound(f"Adapter {number} has no stored manifest.")
         content = read_artefact(adapter.artefact_digest)
         return download(content, "application/json", f"{adapter.name}-v{adapter.version}.json")
+
+
+@router.get("/adapters/{number}/bundle", response_class=Response, responses={200: {"content": {BUNDLE: {}}}})
+def get_bundle(_caller: Reader, number: Number) -> Response:
+    """The adapter as a signed bundle for `load_bundle`: manifest, lockfile and the list of withdrawals.
+
+    The first download of an adapter takes some seconds. Users pin the signer's fingerprint, which no bundle tells.
+    """
+    content = bundle_for_download(number, get_settings())
+    with reading() as session:
+        adapter = get_adapter(session, number)
+    return download(content, BUNDLE, f"{adapter.name}-v{adapter.version}.bundle.json")
 
 
 @router.get("/artefacts/{digest}", response_class=Response, responses={200: {"content": {"*/*": {}}}})

@@ -117,6 +117,15 @@ def requester(request: Request) -> Caller:
     return _checked(request, _allowed(request, Role.REQUESTER))
 
 
+def owner(request: Request) -> Caller:
+    """Somebody known, for what is their own. Raises `LoginRequired`; `FormExpired` for a cookie without its token."""
+    caller = _checked(request, identify(request))
+    if not caller.is_known:
+        raise LoginRequired("This belongs to somebody: log in, or send `Authorization: Bearer TOKEN`.")
+    _require(caller, Role.VIEWER)
+    return caller
+
+
 def decider(request: Request) -> Caller:
     """Somebody logged in who may review. Raises `LoginRequired`, `NotAllowed`, `FormExpired`."""
     caller = identify(request)
@@ -201,5 +210,6 @@ def principal_of(session: Session, caller: Caller) -> Principal:
 
 Reader = Annotated[Caller, Depends(reader)]
 Requester = Annotated[Caller, Depends(requester)]
+Owner = Annotated[Caller, Depends(owner)]
 Decider = Annotated[Caller, Depends(decider)]
 Anybody = Annotated[Caller, Depends(identify)]

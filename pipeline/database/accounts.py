@@ -88,8 +88,10 @@ def require_role(principal: Principal, role: Role) -> None:
         raise NotAllowed(f"{principal.name!r} does not hold the role {role.value!r}.")
 
 
-def issue(session: Session, principal: Principal, kind: SessionKind, label: str = "") -> Issued:
-    """A new login link secret, cookie or bearer token for `principal`."""
+def issue(
+    session: Session, principal: Principal, kind: SessionKind, label: str = "", lifetime: timedelta | None = None
+) -> Issued:
+    """A new login link secret, cookie or bearer token for `principal`, good for `lifetime` (default: its kind's)."""
     token = secrets.token_urlsafe(32)
     now = database_now(session)
     row = LoginSession(
@@ -99,7 +101,7 @@ def issue(session: Session, principal: Principal, kind: SessionKind, label: str 
         csrf_token=secrets.token_urlsafe(32) if kind == SessionKind.COOKIE else None,
         label=label,
         created_at=now,
-        expires_at=now + LIFETIMES[kind],
+        expires_at=now + (lifetime or LIFETIMES[kind]),
     )
     session.add(row)
     session.flush()
