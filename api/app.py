@@ -19,6 +19,7 @@ from api.rest import (
     bench,
     costs,
     findings,
+    messages,
     models,
     operations,
     profiles,
@@ -49,7 +50,7 @@ def create_app() -> FastAPI:
         redoc_url=None,
     )
     rest = APIRouter(dependencies=[Depends(refuse_unknown_query)], responses=PROBLEMS)
-    for noun in (models, findings, requests, reviews, rules, adapters, sweeps, runs, profiles, bench, costs, accounts):
+    for noun in (models, findings, requests, reviews, rules, adapters, sweeps, runs, profiles, bench, costs, accounts, messages):
         rest.include_router(noun.router)
     rest.include_router(operations.router)
     app.include_router(rest)

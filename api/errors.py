@@ -70,3 +70,4 @@ class TooManyStreams(FactoryError):
     """Too many event streams are open."""
 
     code, status = "too_many_streams", 429
+    retry_after_s = 10

@@ -38,6 +38,7 @@ REMEDIES = {
     "not_allowed": "Ask an administrator for the role.",
     "not_logged_in": "Print a new link with `spyre-factory up`, or ask an administrator.",
     "hub_unreachable": "Set HF_ENDPOINT to a mirror, or send the configuration instead of the name.",
+    "rate_limited": "Wait a minute, and send fewer writes.",
     "quota_exceeded": "Wait until some of your requests have ended, or cancel them.",
     "too_many_streams": "Close some of the event streams you have open.",
     "reason_missing": "Go back and say why, in one sentence.",
@@ -103,7 +104,10 @@ def _factory_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, FactoryError)
     if isinstance(error, LoginRequired) and not _for_programs(request) and request.method == "GET":
         return RedirectResponse("/login", 303)
-    return answer(request, problem_of(error, request.url.path))
+    found = answer(request, problem_of(error, request.url.path))
+    if error.retry_after_s is not None:
+        found.headers["Retry-After"] = str(error.retry_after_s)
+    return found
 
 
 def _validation_error(request: Request, error: Exception) -> Response:

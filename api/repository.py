@@ -435,5 +435,4 @@ def get_evidence(session: Session, number: int) -> EvidenceRow:
 def models_of_checkpoints(session: Session, checkpoint_ids: Sequence[int]) -> dict[int, str]:
     """Checkpoint to the name of its model."""
     query = select(Checkpoint.id, Model.name).join(Model, Model.id == Checkpoint.model_id)
-    found = session.execute(query.where(Checkpoint.id.in_(checkpoint_ids))) if checkpoint_ids else ()
-    return {number: name for number, name in found}
+    return dict(session.execute(query.where(Checkpoint.id.in_(checkpoint_ids))).all()) if checkpoint_ids else {}

@@ -15,10 +15,14 @@ from typing import ClassVar
 
 
 class FactoryError(Exception):
-    """Base of all errors of the service. `code` is stable, `status` is the HTTP status of the answer."""
+    """Base of all errors of the service. `code` is stable, `status` is the HTTP status of the answer.
+
+    `retry_after_s` says when the same may succeed; None where waiting alone changes nothing.
+    """
 
     code: ClassVar[str] = "factory_error"
     status: ClassVar[int] = 500
+    retry_after_s: int | None = None
 
 
 class BadInput(FactoryError):

@@ -69,6 +69,19 @@ class Settings(BaseSettings):
     """What one requester may have open at a time, and ask for within 24 hours."""
     event_streams: int = Field(default=20, ge=1)
     """Event streams that one principal may have open in one API process."""
+    writes_per_minute: int = Field(default=6_000, ge=0)
+    """Writes of one caller within a minute; 0 means no limit."""
+    webhooks: bool = False
+    """True sends the end of a request to the `callback_url` it named."""
+    webhook_private_hosts: str = ""
+    """Names, with commas between, of receivers that may have private addresses."""
+    webhook_key: Path | None = None
+    """The key that clients' secrets are derived from; unset means one in the data directory, made when needed."""
+    notify: str = ""
+    """Addresses (`https://...`, `mailto:...`), with commas between, that are told when something waits for review."""
+    smtp_server: str = "localhost:25"
+    smtp_from: str = "spyre-factory@localhost"
+    """Who hands on notices to `mailto:` addresses, and whom they come from."""
     token: str | None = None
     """The bearer token that commands with `--server` send."""
 
@@ -77,6 +90,11 @@ class Settings(BaseSettings):
         if self.fault is not None and not self.test_mode:
             raise ValueError("SPYRE_FACTORY_FAULT breaks this program on purpose: it needs SPYRE_FACTORY_TEST_MODE")
         return self
+
+    @property
+    def private_webhook_hosts(self) -> frozenset[str]:
+        """The names of `webhook_private_hosts`."""
+        return frozenset(name.strip().lower() for name in self.webhook_private_hosts.split(",") if name.strip())
 
     @property
     def sqlalchemy_url(self) -> str:

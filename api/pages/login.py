@@ -8,13 +8,16 @@ from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
 from api.pages.rendering import render
-from api.security.identity import Anybody, Caller, check_form, cookie_name, identify, set_cookie
+from api.security.identity import NOBODY, Anybody, Caller, check_form, cookie_name, identify, set_cookie, who_counts
 from pipeline.database.accounts import LIFETIMES, NotLoggedIn, redeem_login, revoke, session_of
 from pipeline.database.models import SessionKind
+from pipeline.database.rates import count_write
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.settings import get_settings
 
 router = APIRouter()
+LOGINS_PER_MINUTE = 30
+"""Attempts from one address."""
 Token = Annotated[str, Form(max_length=200)]
 
 
@@ -28,6 +31,7 @@ def show_login(request: Request, t: Annotated[str, Query(max_length=200)] = "") 
 def log_in(request: Request, caller: Anybody, t: Token, csrf: Token = "") -> Response:
     """Redeem the link, begin a session, go to the overview. Raises `NotLoggedIn` for a link that is used up."""
     check_form(request, caller, csrf)
+    count_write(who_counts(request, NOBODY), LOGINS_PER_MINUTE)
     with unit_of_work() as session:
         issued = redeem_login(session, t.strip())
     response = RedirectResponse("/", 303)

@@ -21,7 +21,20 @@ from pipeline.work.environment import environment_of
 
 router = APIRouter()
 Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
-SECRET = frozenset({"token", "database_url", "broker_url", "signing_key", "fault", "test_mode", "child_module"})
+SECRET = frozenset(
+    {
+        "token",
+        "database_url",
+        "broker_url",
+        "signing_key",
+        "webhook_key",
+        "smtp_server",
+        "notify",
+        "fault",
+        "test_mode",
+        "child_module",
+    }
+)
 """Settings that may hold a secret, or are for tests only: never on a page."""
 
 

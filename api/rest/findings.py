@@ -89,7 +89,7 @@ class EvidenceQuery(PageQuery):
 
 
 class EvidenceItem(BaseModel):
-    """What the gate measured for a candidate on a checkpoint. `document` is the artefact, `replay` measures it again."""
+    """What the gate measured for a candidate on a checkpoint. `document` is an artefact, `replay` measures again."""
 
     id: int
     candidate: int

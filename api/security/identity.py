@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 from api.errors import FormExpired, LoginRequired
 from pipeline.database.accounts import NotAllowed, NotLoggedIn, known_by, roles_from
 from pipeline.database.models import Principal, Role, SessionKind
+from pipeline.database.rates import count_write
 from pipeline.settings import Settings, get_settings
 
 CSRF_HEADER = "x-csrf-token"
@@ -156,10 +157,19 @@ def _require(caller: Caller, role: Role) -> None:
 
 def _checked(request: Request, caller: Caller) -> Caller:
     """REST with a cookie needs the session's token in a header; forms carry it in a field, checked by `check_form`."""
+    if request.method not in SAFE_METHODS:
+        count_write(who_counts(request, caller), get_settings().writes_per_minute)
     by_cookie = caller.csrf_token is not None and request.url.path.startswith("/api/")
     if by_cookie and request.method not in SAFE_METHODS:
         _same(request.headers.get(CSRF_HEADER, ""), caller.csrf_token or "")
     return caller
+
+
+def who_counts(request: Request, caller: Caller) -> str:
+    """Whose writes are counted: the principal's, or those of nobody at one address."""
+    if caller.is_known:
+        return f"principal {caller.principal_id}"
+    return f"address {request.client.host if request.client else 'unknown'}"[:80]
 
 
 def _same(given: str, wanted: str) -> None:

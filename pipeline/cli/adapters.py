@@ -7,9 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
+from pipeline.cli import remote
 from pipeline.cli.output import one_sentence, print_json, write_file
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+ROW = ("id", "name", "version", "origin", "state", "family", "profile", "digest", "scripted")
 Number = Annotated[int, typer.Argument(help="Number of the adapter.")]
 
 
@@ -30,8 +32,12 @@ def list_all(as_json: Json = False) -> None:
     from pipeline.database.unit_of_work import reading
     from pipeline.releases.repository import list_adapters
 
-    with one_sentence(), reading() as session:
-        rows = [_row(adapter) for adapter in list_adapters(session)]
+    with one_sentence():
+        if (served := remote.service()) is not None:
+            rows = [{name: row[name] for name in ROW} for row in served.adapters()]
+        else:
+            with reading() as session:
+                rows = [_row(adapter) for adapter in list_adapters(session)]
     if as_json:
         print_json({"adapters": rows})
         return
@@ -71,6 +77,8 @@ def export(
     with one_sentence():
         if manifest or bundled:
             content = _manifest_text(number, bundled)
+        elif (served := remote.service()) is not None:
+            content = served.bundle(number)
         else:
             with reading() as session:
                 content = bundle_of(session, number, signing_key(get_settings()))
@@ -168,10 +176,12 @@ def _manifest(number: int) -> dict[str, Any]:
     from pipeline.database.unit_of_work import reading
     from pipeline.releases.repository import get_adapter
 
-    with one_sentence(), reading() as session:
-        return get_adapter(session, number).manifest
+    with one_sentence():
+        if (served := remote.service()) is not None:
+            return dict(served.adapter(number)["manifest"])
+        with reading() as session:
+            return get_adapter(session, number).manifest
 
 
 def _row(adapter: Any) -> dict[str, Any]:
-    named = ("id", "name", "version", "origin", "state", "family", "profile", "digest", "scripted")
-    return {name: getattr(adapter, name) for name in named}
+    return {name: getattr(adapter, name) for name in ROW}

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from pipeline.cli import remote
 from pipeline.cli.output import one_sentence, print_json
 
 
@@ -26,10 +27,15 @@ def show(
     from pipeline.sweeps.capabilities import Capabilities, capabilities
 
     with one_sentence():
-        require_current()
-        with reading() as session:
-            found = capabilities(session, profile or [get_settings().profile])
-            document = Capabilities(demo=is_demo(session), capabilities=found)
+        if (served := remote.service()) is not None:
+            answers = [Capabilities.model_validate(served.capabilities(name)) for name in profile or [None]]
+            entries = [entry for answer in answers for entry in answer.capabilities]
+            document = Capabilities(demo=any(answer.demo for answer in answers), capabilities=entries)
+        else:
+            require_current()
+            with reading() as session:
+                found = capabilities(session, profile or [get_settings().profile])
+                document = Capabilities(demo=is_demo(session), capabilities=found)
     if as_json:
         print_json(document.model_dump())
         return

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pipeline.cli import remote
 from pipeline.cli.output import one_sentence, print_json
 from pipeline.settings import get_settings
 
@@ -28,9 +29,12 @@ def coverage(
 
     with one_sentence():
         group = checked("--by", by, ("family", "op", "release")) if by else None
-        require_current()
-        with reading() as session:
-            report = compute(session, profile or get_settings().profile, group)
+        if (served := remote.service()) is not None:
+            report = served.coverage(profile, group)
+        else:
+            require_current()
+            with reading() as session:
+                report = compute(session, profile or get_settings().profile, group)
     if as_json:
         print_json(report)
     else:

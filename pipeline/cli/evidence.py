@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pipeline.cli import remote
 from pipeline.cli.output import one_sentence, print_json
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -29,8 +30,12 @@ def list_all(as_json: Json = False) -> None:
     from pipeline.database.unit_of_work import reading
     from pipeline.review.evidence import list_evidence
 
-    with one_sentence(), reading() as session:
-        rows = list_evidence(session)
+    with one_sentence():
+        if (served := remote.service()) is not None:
+            rows = served.evidence()
+        else:
+            with reading() as session:
+                rows = list_evidence(session)
     if as_json:
         print_json({"evidence": rows})
         return

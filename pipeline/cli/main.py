@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 
 import typer
 
@@ -19,6 +20,7 @@ GROUPS = (
     "evidence",
     "gate",
     "keys",
+    "models",
     "ops",
     "profile",
     "queue",
@@ -41,4 +43,12 @@ def build_app() -> typer.Typer:
 
 def main() -> None:
     """Run the command line."""
-    build_app()()
+    from pipeline.cli.output import one_sentence
+    from pipeline.cli.remote import take_server
+
+    try:
+        with one_sentence():
+            arguments = take_server(sys.argv[1:])
+    except typer.Exit as refused:
+        sys.exit(refused.exit_code)
+    build_app()(args=arguments)

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pipeline.cli import remote
 from pipeline.cli.output import one_sentence, print_json
 from pipeline.settings import get_settings
 
@@ -26,9 +27,12 @@ def ops(
     from pipeline.ranking.service import ranking
 
     with one_sentence():
-        require_current()
-        with reading() as session:
-            report = ranking(session, profile or get_settings().profile)
+        if (served := remote.service()) is not None:
+            report = served.ops(profile)
+        else:
+            require_current()
+            with reading() as session:
+                report = ranking(session, profile or get_settings().profile)
     if as_json:
         print_json(report)
     else:

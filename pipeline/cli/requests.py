@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import uuid
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipeline.cli import remote
 from pipeline.cli.output import one_sentence, print_json
 from pipeline.errors import BadInput
 from pipeline.settings import get_settings
+
+if TYPE_CHECKING:
+    from pipeline.cli.client import Client
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Server = Annotated[
@@ -35,12 +39,15 @@ def request(
     as_json: Json = False,
 ) -> None:
     """Ask for an adapter for a model; a running `up` (or the next sweep) works on it first."""
+    from pipeline.cli.client import Client
+
     with one_sentence():
         if (model is None) == (config is None):
             raise BadInput("Give either a model or --config FILE.")
         asked: dict[str, Any] = {"revision": revision, "profile": profile, "note": note}
         sent = {"model": model, "config": None if config is None else read_config(config), **asked}
-        report = ask(server, sent) if server else make(sent)
+        served = Client(server) if server else remote.service()
+        report = ask(served, sent) if served else make(sent)
     _print(report, as_json)
 
 
@@ -53,8 +60,9 @@ def status(
     from pipeline.requests.service import request_status
 
     with one_sentence():
-        if server:
-            report = Client(server).get(f"/requests/{request_id}")
+        served = Client(server) if server else remote.service()
+        if served:
+            report = served.get(f"/requests/{request_id}")
         else:
             with reading() as session:
                 report = request_status(session, request_id)
@@ -72,12 +80,10 @@ def read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def ask(server: str, sent: dict[str, Any]) -> dict[str, Any]:
+def ask(served: Client, sent: dict[str, Any]) -> dict[str, Any]:
     """Ask the service; sending it twice makes one request."""
-    from pipeline.cli.client import Client
-
     body = {name: value for name, value in sent.items() if value not in (None, "")}
-    return Client(server).post("/requests", body, **{"Idempotency-Key": str(uuid.uuid4())})
+    return served.post("/requests", body, **{"Idempotency-Key": str(uuid.uuid4())})
 
 
 def make(sent: dict[str, Any]) -> dict[str, Any]:

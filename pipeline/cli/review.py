@@ -6,12 +6,16 @@ Whoever can read the data directory decides as the human principal `local`; deci
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from sqlalchemy.orm import Session
 
+from pipeline.cli import remote
 from pipeline.cli.output import one_sentence, print_json
+
+if TYPE_CHECKING:
+    from pipeline.cli.client import Client
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Number = Annotated[int, typer.Argument(help="Number of the candidate.")]
@@ -34,7 +38,10 @@ def list_waiting(
     from pipeline.review.presentation import summary_of
     from pipeline.review.repository import list_candidates
 
-    rows = _read(lambda s: [summary_of(c) for c in list_candidates(s, None if every else CandidateState.WAITING)])
+    rows = _read(
+        lambda s: [summary_of(c) for c in list_candidates(s, None if every else CandidateState.WAITING)],
+        lambda served: served.reviews(every),
+    )
     if as_json:
         print_json({"candidates": rows})
         return
@@ -50,7 +57,7 @@ def show(number: Number, as_json: Json = False) -> None:
     from pipeline.review.presentation import details_of
     from pipeline.review.repository import get_candidate
 
-    row = _read(lambda s: details_of(s, get_candidate(s, number)))
+    row = _read(lambda s: details_of(s, get_candidate(s, number)), lambda served: served.review(number))
     if as_json:
         print_json(row)
         return
@@ -71,7 +78,9 @@ def claim(number: Number, as_json: Json = False) -> None:
     from pipeline.review import service
     from pipeline.review.presentation import summary_of
 
-    _decide(lambda s, who: summary_of(service.claim(s, number, who)), as_json, f"Candidate {number} is yours for now.")
+    done = f"Candidate {number} is yours for now."
+    by_server = _at_server(number, "claim")
+    _decide(lambda s, who: summary_of(service.claim(s, number, who)), by_server, as_json, done)
 
 
 def approve(
@@ -93,7 +102,16 @@ def approve(
             "runs": [r.id for r in released.runs],
         }
 
-    done = _decide(decide, as_json, "")
+    def at_server(served: Client) -> dict[str, Any]:
+        answer = served.decide(number, "approve", seen, reason=reason)
+        adapter = answer["adapter"]
+        return {
+            **{name: adapter[name] for name in ("name", "version")},
+            "adapter": adapter["id"],
+            "runs": answer["runs"],
+        }
+
+    done = _decide(decide, at_server, as_json, "")
     if not as_json:
         typer.echo(f"Released as {done['name']} v{done['version']}; {len(done['runs'])} checkpoints run again.")
 
@@ -103,7 +121,8 @@ def reject(number: Number, reason: Reason, as_json: Json = False) -> None:
     from pipeline.review import service
     from pipeline.review.presentation import summary_of
 
-    _decide(lambda s, who: summary_of(service.reject(s, number, who, reason=reason)), as_json, "Rejected.")
+    by_server = _at_server(number, "reject", reason=reason)
+    _decide(lambda s, who: summary_of(service.reject(s, number, who, reason=reason)), by_server, as_json, "Rejected.")
 
 
 def changes(number: Number, reason: Reason, as_json: Json = False) -> None:
@@ -112,7 +131,8 @@ def changes(number: Number, reason: Reason, as_json: Json = False) -> None:
     from pipeline.review.presentation import summary_of
 
     done = "Sent back; the next sweep drafts again."
-    _decide(lambda s, who: summary_of(service.request_changes(s, number, who, reason=reason)), as_json, done)
+    by_server = _at_server(number, "changes", reason=reason)
+    _decide(lambda s, who: summary_of(service.request_changes(s, number, who, reason=reason)), by_server, as_json, done)
 
 
 def strike(
@@ -126,7 +146,13 @@ def strike(
     from pipeline.review.presentation import summary_of
 
     done = "Struck; the smaller set is verified anew."
-    _decide(lambda s, who: summary_of(service.strike(s, number, who, position=patch, reason=reason)), as_json, done)
+    by_server = _at_server(number, "strike", position=patch, reason=reason)
+    _decide(
+        lambda s, who: summary_of(service.strike(s, number, who, position=patch, reason=reason)),
+        by_server,
+        as_json,
+        done,
+    )
 
 
 def list_proposed_rules(
@@ -192,19 +218,35 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 
 
-def _read(look: Callable[[Session], Any]) -> Any:
+def _read(look: Callable[[Session], Any], at_server: Callable[[Client], Any]) -> Any:
     from pipeline.database.unit_of_work import reading
 
-    with one_sentence(), reading() as session:
-        return look(session)
+    with one_sentence():
+        if (served := remote.service()) is not None:
+            return at_server(served)
+        with reading() as session:
+            return look(session)
 
 
-def _decide(decision: Callable[[Session, Any], dict[str, Any]], as_json: bool, done: str) -> dict[str, Any]:
+def _at_server(number: int, verb: str, **body: Any) -> Callable[[Client], dict[str, Any]]:
+    return lambda served: served.decide(number, verb, **body)
+
+
+def _decide(
+    decision: Callable[[Session, Any], dict[str, Any]],
+    at_server: Callable[[Client], dict[str, Any]],
+    as_json: bool,
+    done: str,
+) -> dict[str, Any]:
     from pipeline.database.accounts import local_reviewer
     from pipeline.database.unit_of_work import unit_of_work
 
-    with one_sentence(), unit_of_work() as session:
-        result = decision(session, local_reviewer(session))
+    with one_sentence():
+        if (served := remote.service()) is not None:
+            result = at_server(served)
+        else:
+            with unit_of_work() as session:
+                result = decision(session, local_reviewer(session))
     if as_json:
         print_json(result)
     elif done:

@@ -145,3 +145,13 @@ class SettingRow(Base):
     key: Mapped[str] = mapped_column(String(64), primary_key=True)
     value: Mapped[Any] = mapped_column(JSON)
     reason: Mapped[str] = mapped_column(Text, default="")
+
+
+class RateWindow(Base):
+    """How often a caller (`principal N`, `address A`) wrote in the newest minute it wrote in, since 1970."""
+
+    __tablename__ = "rate_windows"
+
+    caller: Mapped[str] = mapped_column(String(80), primary_key=True)
+    minute: Mapped[int]
+    count: Mapped[int]

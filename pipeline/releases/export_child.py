@@ -1,4 +1,4 @@
-"""Makes one signed bundle: `python -m pipeline.releases.export_child NUMBER FILE`. Its last line of error is the reason."""
+"""Makes one signed bundle: `python -m pipeline.releases.export_child NUMBER FILE`. It says why it could not."""
 
 from __future__ import annotations
 

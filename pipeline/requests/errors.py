@@ -44,3 +44,4 @@ class QuotaExceeded(FactoryError):
     """The requester has too many requests open, or has made too many."""
 
     code, status = "quota_exceeded", 429
+    retry_after_s = 60

@@ -15,6 +15,7 @@ from pipeline.database.events import emit
 from pipeline.database.insert import insert_or_return
 from pipeline.database.models import Principal
 from pipeline.database.unit_of_work import database_now
+from pipeline.notices.service import callback
 from pipeline.requests import repository
 from pipeline.requests.errors import QuotaExceeded
 from pipeline.requests.lookup import LOCAL, listed_entry
@@ -162,6 +163,7 @@ def close_finished_requests(session: Session) -> list[str]:
         if stage in OVER:
             _close(session, request, RequestState.DONE)
             emit(session, "request.finished", "request", request.id, request_id=request.id, state=stage.value)
+            callback(session, request, "request.finished", state=stage.value)
             closed.append(request.id)
     return closed
 
@@ -179,6 +181,7 @@ def cancel_request(session: Session, request: RequestRow) -> Cancelled:
     sweep = repository.sweep_of_request(session, request.id)
     done = cancel_sweep(session, sweep) if sweep else Cancelled([], [])
     emit(session, "request.cancelled", "request", request.id, request_id=request.id)
+    callback(session, request, "request.cancelled", state=Stage.CANCELLED.value)
     return done
 
 

@@ -14,6 +14,7 @@ from agents.types import candidate_from_dict, canonical
 from pipeline.database.events import emit
 from pipeline.database.insert import insert_or_return
 from pipeline.database.unit_of_work import database_now
+from pipeline.notices.service import notice
 from pipeline.review import repository
 from pipeline.review.models import (
     SCRIPTED,
@@ -179,6 +180,8 @@ def take_verdict(session: Session, run: Run) -> bool:
     candidate.updated_at = database_now(session)
     session.flush()
     emit(session, f"candidate.{candidate.state}", "candidate", candidate.id, request_id=candidate.request_id)
+    if candidate.state == CandidateState.WAITING:
+        notice(session, "candidate.waiting", candidate=candidate.id, family=candidate.family, profile=candidate.profile)
     return candidate.state == CandidateState.REFUSED
 
 

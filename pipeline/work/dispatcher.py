@@ -15,6 +15,7 @@ from kombu.exceptions import KombuError, OperationalError
 from pipeline.database.faults import fault_point
 from pipeline.database.unit_of_work import reading, unit_of_work
 from pipeline.errors import EnvironmentProblem
+from pipeline.notices.service import Courier
 from pipeline.requests.service import close_finished_requests
 from pipeline.settings import Settings, get_settings
 from pipeline.sweeps.service import close_finished
@@ -90,12 +91,13 @@ def recover(settings: Settings) -> int:
 def serve(stop: StopFlag, settings: Settings) -> None:
     """Take turns until told to stop. A database that is away is waited for."""
     next_sweep = 0.0
-    chores = ChoreRunner(settings)
+    chores, courier = ChoreRunner(settings), Courier(settings)
     while not stop.is_set():
         try:
             if time.monotonic() >= next_sweep:
                 recover(settings)
                 chores.turn()
+                courier.turn()
                 next_sweep = time.monotonic() + SWEEP_EVERY_S
             dispatch(settings)
         except EnvironmentProblem as problem:

@@ -19,7 +19,10 @@ ANYBODY = {
     ("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/login"), ("POST", "/login"), ("POST", "/logout"),
     ("GET", "/static/{name}"), ("GET", "/favicon.ico"),
 }  # fmt: skip
-SIGNED_IN = {("POST", "/settings/tokens"), ("POST", "/settings/sessions/{number}/revoke")}
+SIGNED_IN = {
+    ("POST", "/settings/tokens"), ("POST", "/settings/sessions/{number}/revoke"),
+    ("POST", "/api/v1/tokens"), ("DELETE", "/api/v1/tokens/{number}"),
+}  # fmt: skip
 """Everybody with a role, for what is their own."""
 REQUESTERS = {
     ("POST", "/api/v1/requests"), ("POST", "/api/v1/requests/{request_id}/cancel"),

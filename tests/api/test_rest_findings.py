@@ -1,4 +1,4 @@
-"""REST answers for what was found: capabilities, diagnoses, candidates, evidence, the audit; and the caller's tokens."""
+"""REST answers for what was found: capabilities, diagnoses, candidates, evidence, the audit; the caller's tokens."""
 
 from __future__ import annotations
 
