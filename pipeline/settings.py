@@ -69,6 +69,8 @@ class Settings(BaseSettings):
     """What one requester may have open at a time, and ask for within 24 hours."""
     event_streams: int = Field(default=20, ge=1)
     """Event streams that one principal may have open in one API process."""
+    two_persons: bool = False
+    """True lets an adapter be released only when two persons have approved the same digest."""
     writes_per_minute: int = Field(default=6_000, ge=0)
     """Writes of one caller within a minute; 0 means no limit."""
     webhooks: bool = False

@@ -10,7 +10,16 @@ from sqlalchemy.orm import Session
 from api.errors import PreconditionFailed, PreconditionRequired
 from api.presentation import adapter_link
 from api.rest import PREFIX
-from api.rest.schemas import DecisionBody, ReleasedAnswer, ReviewDetails, ReviewItem, Reviews, ReviewsQuery, StrikeBody
+from api.rest.schemas import (
+    ApprovalBody,
+    DecisionBody,
+    ReleasedAnswer,
+    ReviewDetails,
+    ReviewItem,
+    Reviews,
+    ReviewsQuery,
+    StrikeBody,
+)
 from api.security.identity import Decider, Reader, principal_of
 from pipeline.database.unit_of_work import reading, unit_of_work
 from pipeline.review import service
@@ -71,16 +80,25 @@ def claim(caller: Decider, number: Number) -> dict[str, Any]:
 
 
 @router.post("/reviews/{number}/approve", response_model=ReleasedAnswer)
-def approve(caller: Decider, number: Number, body: DecisionBody, if_match: IfMatch = None) -> dict[str, Any]:
-    """Release the candidate that If-Match names; exactly the models it can affect run again."""
-    seen = seen_in(if_match)
+def approve(caller: Decider, number: Number, body: ApprovalBody, if_match: IfMatch = None) -> dict[str, Any]:
+    """Release the candidate that If-Match names; exactly the models it can affect run again.
+
+    `also` releases the same patches in other families with it, all or none. Where two persons have to approve, the
+    first approval releases nothing.
+    """
+    seen = {**{other.id: other.seen for other in body.also}, number: seen_in(if_match)}
     try:
         with unit_of_work() as session:
-            who = principal_of(session, caller)
-            done = service.approve(session, number, who, seen=seen, reason=body.reason)
-            return {"adapter": adapter_link(done.adapter), "runs": [run.id for run in done.runs]}
+            done = service.approve_together(session, seen, principal_of(session, caller), reason=body.reason)
+            return _released(dict(zip(sorted(seen), done, strict=True)), number)
     except StaleApproval as error:
         raise PreconditionFailed(str(error)) from error
+
+
+def _released(done: dict[int, service.Released], number: int) -> dict[str, Any]:
+    links = {one: adapter_link(found.adapter) for one, found in done.items() if found.adapter is not None}
+    runs = [run.id for found in done.values() for run in found.runs]
+    return {"adapter": links.pop(number, None), "runs": runs, "also": list(links.values())}
 
 
 @router.post("/reviews/{number}/reject", response_model=ReviewItem)

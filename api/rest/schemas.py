@@ -122,6 +122,19 @@ class DecisionBody(Strict):
     reason: Reason
 
 
+class SeenCandidate(Strict):
+    """A candidate and what was seen of it."""
+
+    id: RowId
+    seen: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class ApprovalBody(DecisionBody):
+    """Why; and the same patches in other families that this approval covers."""
+
+    also: Annotated[list[SeenCandidate], Field(max_length=50)] = []
+
+
 class StrikeBody(DecisionBody):
     """Which patch (counted from 1) is taken out, and why."""
 
@@ -313,6 +326,14 @@ class PassItem(BaseModel):
     downloads: int
 
 
+class SameItem(BaseModel):
+    """A candidate that waits with the same patches for another family; one approval can cover both."""
+
+    id: int
+    family: str
+    seen: str
+
+
 class ReviewDetails(BaseModel):
     """Everything there is to see of a candidate."""
 
@@ -334,13 +355,16 @@ class ReviewDetails(BaseModel):
     would_then_pass: list[PassItem]
     claimed_until: datetime | None
     struck_from: int | None
+    same_patches: list[SameItem]
+    previous_round: dict[str, Any] | None
 
 
 class ReleasedAnswer(BaseModel):
-    """What an approval caused."""
+    """What an approval caused; no adapter while a second person has to approve. `also`: what it caused elsewhere."""
 
-    adapter: AdapterLink
+    adapter: AdapterLink | None
     runs: list[int]
+    also: list[AdapterLink] = []
 
 
 class AdapterItem(BaseModel):

@@ -161,11 +161,12 @@ def withdraw(
     """Take a release back; the checkpoints it served run again without it."""
     from pipeline.database.accounts import local_reviewer
     from pipeline.database.unit_of_work import unit_of_work
+    from pipeline.releases.repository import get_adapter
     from pipeline.review.service import withdraw_adapter
 
     with one_sentence(), unit_of_work() as session:
         done = withdraw_adapter(session, number, local_reviewer(session), reason=reason)
-        result = {**_row(done.adapter), "runs": [run.id for run in done.runs]}
+        result = {**_row(get_adapter(session, number)), "runs": [run.id for run in done.runs]}
     if as_json:
         print_json(result)
     else:

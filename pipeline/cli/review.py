@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Number = Annotated[int, typer.Argument(help="Number of the candidate.")]
+NOTHING: dict[str, Any] = {"adapter": None, "name": None, "version": None}
+"""What the first of two approvals releases."""
 Reason = Annotated[str, typer.Option("--reason", help="Why, in one sentence.")]
 
 
@@ -104,15 +106,14 @@ def approve(
 
     def at_server(served: Client) -> dict[str, Any]:
         answer = served.decide(number, "approve", seen, reason=reason)
-        adapter = answer["adapter"]
-        return {
-            **{name: adapter[name] for name in ("name", "version")},
-            "adapter": adapter["id"],
-            "runs": answer["runs"],
-        }
+        made = answer["adapter"]
+        named = {"adapter": made["id"], "name": made["name"], "version": made["version"]} if made else NOTHING
+        return {**named, "runs": answer["runs"]}
 
     done = _decide(decide, at_server, as_json, "")
-    if not as_json:
+    if not as_json and done["adapter"] is None:
+        typer.echo("Approved; a second person has to approve it too.")
+    elif not as_json:
         typer.echo(f"Released as {done['name']} v{done['version']}; {len(done['runs'])} checkpoints run again.")
 
 
@@ -130,7 +131,7 @@ def changes(number: Number, reason: Reason, as_json: Json = False) -> None:
     from pipeline.review import service
     from pipeline.review.presentation import summary_of
 
-    done = "Sent back; the next sweep drafts again."
+    done = "Sent back; its drafters work on it again."
     by_server = _at_server(number, "changes", reason=reason)
     _decide(lambda s, who: summary_of(service.request_changes(s, number, who, reason=reason)), by_server, as_json, done)
 

@@ -136,12 +136,14 @@ def told_reason(candidate: CandidateRow) -> str:
 def submissions_used(session: Session, run: Run) -> dict[str, int]:
     """Module class to the final submissions that coding agents made for it in earlier drafts of the same diagnosis.
 
-    Those of this run itself, where it was cut off, are made again when it goes on.
+    Those of this run itself, where it was cut off, are made again when it goes on. A reviewer who asks for changes
+    begins a round with submissions of its own.
     """
     if run.parent_run_id is None:
         return {}
     found: Counter[str] = Counter()
-    for steps in repository.drafting_steps(session, run.parent_run_id, run.id).values():
+    since = repository.round_began(session, run.checkpoint_id, run.profile)
+    for steps in repository.drafting_steps(session, run.parent_run_id, run.id, since).values():
         found.update(str(step.get("target")) for step in furthest(steps) if step.get("tool") == "submit")
     return dict(found)
 
@@ -153,6 +155,7 @@ def may_submit(session: Session, run: Run, candidate: CandidateRow) -> bool:
     """
     limit = current_policy().guards["final_submissions"]
     drafts = repository.drafts_of_diagnosis(session, run.parent_run_id) if run.parent_run_id else [run]
+    drafts = _of_its_round(session, run, drafts)
     drafted = dict.fromkeys(i for draft in drafts for i in draft.measurements.get(CANDIDATE_IDS, ()))
     if candidate.id in list(drafted)[:limit]:
         return True
@@ -164,8 +167,18 @@ def may_submit(session: Session, run: Run, candidate: CandidateRow) -> bool:
 
 
 def rounds_of(session: Session, run: Run) -> int:
-    """How often a candidate has been drafted for the run's checkpoint in its environment."""
-    return len(repository.draft_runs(session, run.checkpoint_id, run.profile, run.environment))
+    """How often a candidate has been drafted for the run's checkpoint in its environment since changes were asked."""
+    drafts = repository.draft_runs(session, run.checkpoint_id, run.profile, run.environment)
+    since = repository.round_began(session, run.checkpoint_id, run.profile)
+    return sum(since is None or draft.created_at >= since for draft in drafts)
+
+
+def _of_its_round(session: Session, run: Run, drafts: list[Run]) -> list[Run]:
+    """The drafts of the round that `run` belongs to: those before or those after a reviewer asked for changes."""
+    since = repository.round_began(session, run.checkpoint_id, run.profile)
+    if since is None:
+        return drafts
+    return [draft for draft in drafts if (draft.created_at >= since) == (run.created_at >= since)]
 
 
 def take_verdict(session: Session, run: Run) -> bool:
@@ -231,3 +244,10 @@ def diagnosis_run(session: Session, verify: Run) -> Run | None:
     while run is not None and run.stage != StageName.DIAGNOSE:
         run = session.get(Run, run.parent_run_id) if run.parent_run_id else None
     return run
+
+
+def draft_of(session: Session, candidate: CandidateRow) -> Run | None:
+    """The run that drafted a candidate, or the set that it was struck from; None if no run did."""
+    while candidate.draft_run_id is None and candidate.struck_from_id is not None:
+        candidate = repository.get_candidate(session, candidate.struck_from_id)
+    return session.get(Run, candidate.draft_run_id) if candidate.draft_run_id else None

@@ -40,6 +40,18 @@ class ClaimedByOther(Conflict):
     code, status = "claimed_by_other", 409
 
 
+class SecondPersonNeeded(Conflict):
+    """The first of two approvals was this reviewer's."""
+
+    code, status = "second_person_needed", 409
+
+
+class NotTheSamePatches(BadInput):
+    """The candidates decided on together do not hold the same patches."""
+
+    code, status = "not_the_same_patches", 422
+
+
 class ReasonMissing(BadInput):
     """Every decision needs a reason."""
 

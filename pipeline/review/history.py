@@ -41,6 +41,7 @@ def append_review(session: Session, row: ReviewRow) -> None:
 def digest_of(row: ReviewRow) -> str:
     """sha256 over what the row says, when it was said, and the row before."""
     said = [getattr(row, name) for name in COVERED]
+    said += [] if row.adapter_id is None else [row.adapter_id]
     return hashlib.sha256(canonical([row.previous_digest, *said, row.created_at.isoformat()])).hexdigest()
 
 

@@ -146,17 +146,22 @@ class EvidenceRow(Base):
 
 
 class ReviewRow(Base):
-    """A human's decision, bound to the candidate's digest and to what was seen. The database refuses any other kind."""
+    """A human's decision, bound to the candidate's digest and to what was seen. The database refuses any other kind.
+
+    `adapter_id` stands in place of the candidate where a bundled adapter is withdrawn; the digests are then its own.
+    """
 
     __tablename__ = "reviews"
     __table_args__ = (
         ForeignKeyConstraint(["principal_id", "principal_kind"], ["principals.id", "principals.kind"]),
         CheckConstraint("principal_kind = 'human'", name="reviewer_is_human"),
         one_of("decision", Decision),
+        CheckConstraint("(candidate_id IS NULL) <> (adapter_id IS NULL)", name="about_one_thing"),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    candidate_id: Mapped[int] = mapped_column(ForeignKey("candidates.id"), index=True)
+    candidate_id: Mapped[int | None] = mapped_column(ForeignKey("candidates.id"), index=True)
+    adapter_id: Mapped[int | None] = mapped_column(ForeignKey("adapters.id"), index=True)
     principal_id: Mapped[int]
     principal_kind: Mapped[str] = mapped_column(String(16), default="human")
     decision: Mapped[str] = mapped_column(String(16))
@@ -168,7 +173,7 @@ class ReviewRow(Base):
     previous_digest: Mapped[str | None] = mapped_column(String(64), index=True, unique=True)
     digest: Mapped[str | None] = mapped_column(String(64))
     """With `previous_digest` the chain of `pipeline.review.history`; NULL in rows older than it."""
-    candidate: Mapped[CandidateRow] = relationship(back_populates="reviews")
+    candidate: Mapped[CandidateRow | None] = relationship(back_populates="reviews")
 
 
 class Trajectory(Base):

@@ -10,6 +10,7 @@ from pipeline.review import repository
 from pipeline.review.evidence import shown_document
 from pipeline.review.models import CandidateRow, EvidenceRow, PatchRow, ReviewRow, Trajectory
 from pipeline.review.service import seen_digest
+from pipeline.review.together import previous_round, same_patches
 
 
 def summary_of(candidate: CandidateRow) -> dict[str, Any]:
@@ -44,6 +45,10 @@ def details_of(session: Session, candidate: CandidateRow) -> dict[str, Any]:
         ],
         "claimed_until": candidate.claim_expires_at.isoformat() if candidate.claim_expires_at else None,
         "struck_from": candidate.struck_from_id,
+        "same_patches": [
+            {"id": row.id, "family": row.family, "seen": seen_digest(row)} for row in same_patches(session, candidate)
+        ],
+        "previous_round": previous_round(session, candidate),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, func, select
@@ -14,7 +15,9 @@ from pipeline.review.models import (
     CandidateCheckpoint,
     CandidateRow,
     CandidateState,
+    Decision,
     EvidenceRow,
+    ReviewRow,
     Trajectory,
     TrajectoryStep,
 )
@@ -83,9 +86,20 @@ def drafts_of_diagnosis(session: Session, diagnose_run_id: int) -> list[Run]:
     return list(session.scalars(query.order_by(Run.id)))
 
 
-def drafting_steps(session: Session, diagnose_run_id: int, but_run_id: int) -> dict[str, list[dict[str, Any]]]:
-    """The steps of each conversation of a diagnosis, in order, without those of one run."""
+def round_began(session: Session, checkpoint_id: int, profile: str) -> datetime | None:
+    """When a reviewer last asked for changes to a candidate of a checkpoint: the beginning of its newest round."""
+    query = select(func.max(ReviewRow.created_at)).where(ReviewRow.decision == Decision.CHANGES.value)
+    query = query.join(CandidateRow, CandidateRow.id == ReviewRow.candidate_id).where(CandidateRow.profile == profile)
+    query = query.join(CandidateCheckpoint, CandidateCheckpoint.candidate_id == CandidateRow.id)
+    return session.scalar(query.where(CandidateCheckpoint.checkpoint_id == checkpoint_id))
+
+
+def drafting_steps(
+    session: Session, diagnose_run_id: int, but_run_id: int, since: datetime | None = None
+) -> dict[str, list[dict[str, Any]]]:
+    """The steps of each conversation of a diagnosis (begun at `since` or later), in order, without those of one run."""
     runs = select(Run.id).where(Run.parent_run_id == diagnose_run_id, Run.stage == StageName.DRAFT)
+    runs = runs if since is None else runs.where(Run.created_at >= since)
     query = select(Trajectory.id, TrajectoryStep.data).join(TrajectoryStep)
     query = query.where(Trajectory.run_id.in_(runs), Trajectory.run_id != but_run_id)
     found: dict[str, list[dict[str, Any]]] = {}
@@ -174,3 +188,13 @@ def get_run(session: Session, run_id: int) -> Run | None:
 def get_reservation(session: Session, entry_id: int) -> BudgetEntry:
     """The ledger entry with this number."""
     return session.get_one(BudgetEntry, entry_id)
+
+
+def sent_back_before(session: Session, candidate: CandidateRow) -> CandidateRow | None:
+    """The newest candidate before this one, drafted from the same diagnosis, that a reviewer sent back."""
+    drafted = session.get(Run, candidate.draft_run_id) if candidate.draft_run_id else None
+    if drafted is None or drafted.parent_run_id is None:
+        return None
+    query = select(CandidateRow).join(Run, Run.id == CandidateRow.draft_run_id)
+    query = query.where(Run.parent_run_id == drafted.parent_run_id, CandidateRow.state == CandidateState.CHANGES)
+    return session.scalar(query.where(CandidateRow.id < candidate.id).order_by(CandidateRow.id.desc()).limit(1))

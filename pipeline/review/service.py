@@ -33,17 +33,22 @@ from pipeline.review.errors import (
 )
 from pipeline.review.history import append_review
 from pipeline.review.models import CandidateRow, CandidateState, Decision, ReviewRow
+from pipeline.review.together import is_second, require_same_patches
 from pipeline.rules.service import propose_from
-from pipeline.work.affected import rerun_affected, rerun_of_adapter, schedule_struck
+from pipeline.settings import get_settings
+from pipeline.work.affected import rerun_affected, rerun_of_adapter, schedule_round, schedule_struck
 from pipeline.work.models import Run
 
 CLAIM_S = 1800.0
 
 
 class Released(NamedTuple):
-    """What an approval caused: the adapter, and the runs made for the checkpoints it can affect."""
+    """What a decision caused: the adapter, and the runs made for the checkpoints it can affect.
 
-    adapter: Adapter
+    No adapter after the first of two approvals.
+    """
+
+    adapter: Adapter | None
     runs: list[Run]
 
 
@@ -74,8 +79,9 @@ def claim(session: Session, candidate_id: int, reviewer: Principal) -> Candidate
 def approve(session: Session, candidate_id: int, reviewer: Principal, *, seen: str, reason: str) -> Released:
     """Release the candidate, queue exactly the checkpoints it can affect, propose the rules it holds uses of.
 
-    `seen` is `seen_digest` as the reviewer saw it. Raises `StaleApproval` if it is not
-    what is stored now, `ScriptedOutsideDemo`, `NotReviewable`, `ClaimedByOther`, `ReasonMissing`, `NotAllowed`.
+    `seen` is `seen_digest` as the reviewer saw it. Where two persons have to approve, the first one only says so.
+    Raises `StaleApproval` if `seen` is not what is stored now, `SecondPersonNeeded`, `ScriptedOutsideDemo`,
+    `NotReviewable`, `ClaimedByOther`, `ReasonMissing`, `NotAllowed`.
     """
     candidate = _reviewable(session, candidate_id, reviewer)
     if seen != seen_digest(candidate):
@@ -86,10 +92,22 @@ def approve(session: Session, candidate_id: int, reviewer: Principal, *, seen: s
         raise ScriptedOutsideDemo(
             f"Candidate {candidate.id} was drafted by the scripted endpoint: only a demonstration may release it."
         )
+    if get_settings().two_persons and not is_second(candidate, reviewer, evidence_digest(candidate)):
+        _decide(session, candidate, reviewer, Decision.APPROVE, reason, CandidateState.WAITING)
+        return Released(None, [])
     _decide(session, candidate, reviewer, Decision.APPROVE, reason, CandidateState.RELEASED)
     adapter = release(session, candidate)
     propose_from(session, candidate)
     return Released(adapter, rerun_affected(session, adapter))
+
+
+def approve_together(session: Session, seen: dict[int, str], reviewer: Principal, *, reason: str) -> list[Released]:
+    """One approval for the same patches in several families: candidate number to what was seen of it.
+
+    Each gets its own line in the history. All or none. Raises `NotTheSamePatches`, and as `approve`.
+    """
+    require_same_patches([repository.lock_candidate(session, number) for number in sorted(seen)])
+    return [approve(session, number, reviewer, seen=seen[number], reason=reason) for number in sorted(seen)]
 
 
 def reject(session: Session, candidate_id: int, reviewer: Principal, *, reason: str) -> CandidateRow:
@@ -99,9 +117,11 @@ def reject(session: Session, candidate_id: int, reviewer: Principal, *, reason: 
 
 
 def request_changes(session: Session, candidate_id: int, reviewer: Principal, *, reason: str) -> CandidateRow:
-    """Send the candidate back to its drafters with the reason; the next sweep of its checkpoints drafts again."""
+    """Send the candidate back to its drafters with the reason: a new round of drafts, with a budget of its own."""
     candidate = _reviewable(session, candidate_id, reviewer)
-    return _decide(session, candidate, reviewer, Decision.CHANGES, reason, CandidateState.CHANGES)
+    _decide(session, candidate, reviewer, Decision.CHANGES, reason, CandidateState.CHANGES)
+    schedule_round(session, candidate)
+    return candidate
 
 
 def strike(session: Session, candidate_id: int, reviewer: Principal, *, position: int, reason: str) -> CandidateRow:
@@ -131,7 +151,26 @@ def withdraw_adapter(session: Session, adapter_id: int, reviewer: Principal, *, 
     if adapter.candidate_id:
         candidate = repository.lock_candidate(session, adapter.candidate_id)
         _decide(session, candidate, reviewer, Decision.WITHDRAW, reason, CandidateState.WITHDRAWN)
+    else:
+        _note_withdrawal(session, adapter, reviewer, reason)
     return Released(adapter, rerun_of_adapter(session, adapter))
+
+
+def _note_withdrawal(session: Session, adapter: Adapter, who: Principal, reason: str) -> None:
+    """The line in the history about an adapter that came with the package, which no candidate is behind."""
+    evidence = hashlib.sha256(canonical(sorted(adapter.manifest.get("evidence") or ()))).hexdigest()
+    row = ReviewRow(
+        adapter_id=adapter.id,
+        principal_id=who.id,
+        principal_kind=who.kind,
+        decision=Decision.WITHDRAW.value,
+        candidate_digest=adapter.digest,
+        evidence_digest=evidence,
+        reason=reason.strip(),
+        created_at=database_now(session),
+    )
+    append_review(session, row)
+    emit(session, f"review.{Decision.WITHDRAW.value}", "adapter", adapter.id, by=who.name)
 
 
 def _reviewable(session: Session, candidate_id: int, reviewer: Principal) -> CandidateRow:

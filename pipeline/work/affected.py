@@ -1,4 +1,4 @@
-"""Which checkpoints a release, a withdrawal or a struck patch makes run again: those it can affect, no others."""
+"""What a decision makes run again: the checkpoints it can affect, a smaller set, a new round of drafting."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from pipeline.releases.matching import matches
 from pipeline.releases.models import Adapter
 from pipeline.releases.service import matching_adapter
+from pipeline.review import candidates
 from pipeline.review.models import CandidateRow
 from pipeline.sweeps import repository as sweeps
 from pipeline.sweeps.models import CheckpointStatus
@@ -59,5 +60,17 @@ def schedule_struck(session: Session, smaller: CandidateRow, original: Candidate
     like = session.get_one(Run, original.evidence[-1].run_id)
     now = environment_digest(like.profile)
     run = flow.schedule_verify(session, smaller.id, like, [], environment=now)
+    repository.raise_lane(session, run, Lane.RERUN)
+    return run
+
+
+def schedule_round(session: Session, candidate: CandidateRow) -> Run | None:
+    """Draft anew from the diagnosis behind a candidate that was sent back; None if nobody drafted it from one."""
+    drafted = candidates.draft_of(session, candidate)
+    diagnosed = candidates.diagnosis_run(session, drafted) if drafted else None
+    if drafted is None or diagnosed is None:
+        return None
+    now = environment_digest(candidate.profile)
+    run = flow.schedule_draft(session, diagnosed, diagnosed, [], environment=now)
     repository.raise_lane(session, run, Lane.RERUN)
     return run

@@ -316,15 +316,19 @@ def _after_diagnose(session: Session, run: Run, ids: Sequence[int]) -> None:
 
 
 def _draft(session: Session, run: Run, diagnosed: Run, ids: Sequence[int]) -> None:
+    if candidates.rounds_of(session, run) < MAX_DRAFT_ROUNDS:
+        schedule_draft(session, run, diagnosed, ids)
+
+
+def schedule_draft(session: Session, run: Run, diagnosed: Run, ids: Sequence[int], **over: Any) -> Run:
+    """The next draft from a diagnosis, which knows what has been refused so far. `over` replaces run fields."""
     checkpoint = session.get_one(Checkpoint, run.checkpoint_id)
-    if candidates.rounds_of(session, run) >= MAX_DRAFT_ROUNDS:
-        return
     refused = sorted(candidates.refused_digests(session, checkpoint.family or "", run.profile))
     digest = hashlib.sha256(canonical([row.data for row in diagnosed.diagnoses])).hexdigest()
     rules = [row.digest for row in accepted_rules(session, is_demo(session))]
     content = (digest, refused, get_settings().drafters, *rules)
-    new = _like(run, StageName.DRAFT, checkpoint, None, *content, parent_run_id=diagnosed.id, candidate_id=None)
-    schedule(session, new, ids)
+    how = {"parent_run_id": diagnosed.id, "candidate_id": None, **over}
+    return schedule(session, _like(run, StageName.DRAFT, checkpoint, None, *content, **how), ids)
 
 
 def _after_draft(session: Session, run: Run, ids: Sequence[int]) -> None:

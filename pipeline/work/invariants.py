@@ -84,6 +84,9 @@ def no_effect_twice(session: Session) -> Iterable[str]:
     for what, column, conditions in _ONCE:
         twice = select(column).where(column.is_not(None), *conditions).group_by(column).having(func.count() > 1)
         yield from _named(session, what, twice)
+    approvals = select(ReviewRow.candidate_id).where(ReviewRow.decision == Decision.APPROVE.value)
+    approvals = approvals.group_by(ReviewRow.candidate_id, ReviewRow.principal_id, ReviewRow.evidence_digest)
+    yield from _named(session, "candidates approved twice by one person", approvals.having(func.count() > 1))
     numbers = (
         select(OutboxEvent.stream, func.count().label("events"), func.max(OutboxEvent.number).label("last"))
         .where(OutboxEvent.stream.is_not(None))
@@ -97,7 +100,6 @@ def no_effect_twice(session: Session) -> Iterable[str]:
 
 _ONCE: tuple[tuple[str, Any, tuple[ColumnElement[bool], ...]], ...] = (
     ("candidates released more than once", Adapter.candidate_id, ()),
-    ("candidates approved more than once", ReviewRow.candidate_id, (ReviewRow.decision == Decision.APPROVE.value,)),
     ("requests with more than one sweep", Sweep.request_id, ()),
 )
 

@@ -18,19 +18,25 @@ from pipeline.database.unit_of_work import database_now, reading, unit_of_work
 from pipeline.errors import BadInput
 from pipeline.releases.errors import AlreadyWithdrawn
 from pipeline.releases.models import Adapter, AdapterState
+from pipeline.releases.service import bundled_manifests, sync_bundled
 from pipeline.review import repository, service
 from pipeline.review.errors import (
     ClaimedByOther,
     NotReviewable,
+    NotTheSamePatches,
     PatchNotInSet,
     ReasonMissing,
     ScriptedOutsideDemo,
+    SecondPersonNeeded,
     StaleApproval,
     UnknownCandidate,
 )
+from pipeline.review.history import history_is_whole
 from pipeline.review.models import CandidateRow, CandidateState, EvidenceRow, ReviewRow
 from pipeline.review.presentation import details_of, summary_of
+from pipeline.settings import get_settings
 from pipeline.sweeps.coverage import coverage
+from pipeline.work.invariants import broken, violations
 from pipeline.work.models import Run
 
 PROFILE = "profile-2026-08"
@@ -222,6 +228,106 @@ def test_changes_send_the_candidate_back_with_the_reason(waiting: int) -> None:
     with reading() as session:
         candidate = repository.get_candidate(session, waiting)
         assert (candidate.state, candidate.reason) == (CandidateState.CHANGES, "use P54")
+
+
+def test_changes_begin_a_round_with_submissions_of_its_own(waiting: int, drain: Drain) -> None:
+    for _ in range(4):  # more rounds than one diagnosis has submissions or drafts by itself
+        with reading() as session:
+            number = repository.list_candidates(session)[0].id
+        act(lambda s, who, n=number: service.request_changes(s, n, who, reason="use P54"))
+        drain()
+    with reading() as session:
+        rows = session.query(CandidateRow).order_by(CandidateRow.id).all()
+        assert [row.state for row in rows] == [*["changes"] * 4, "waiting"]
+        found = details_of(session, rows[-1])["previous_round"]
+        assert (found["id"], found["reason"]) == (rows[-2].id, "use P54")
+        assert found["removed"]
+        assert found["added"]
+        assert details_of(session, rows[0])["previous_round"] is None
+
+
+def test_where_two_persons_have_to_approve_the_second_one_releases(
+    waiting: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPYRE_FACTORY_TWO_PERSONS", "true")
+    get_settings.cache_clear()
+    assert approve(waiting).adapter is None
+    assert state_of(waiting) == CandidateState.WAITING
+    with pytest.raises(SecondPersonNeeded):
+        approve(waiting)
+    with unit_of_work() as session:
+        other = ensure_principal(session, "second", PrincipalKind.HUMAN, [Role.REVIEWER])
+        seen = service.seen_digest(repository.get_candidate(session, waiting))
+        done = service.approve(session, waiting, other, seen=seen, reason="I agree")
+        assert done.adapter is not None
+    with reading() as session:
+        assert [row.decision for row in repository.get_candidate(session, waiting).reviews] == ["approve"] * 2
+        assert broken(violations(session)) == []
+
+
+def test_a_first_approval_of_other_evidence_counts_for_nothing(waiting: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPYRE_FACTORY_TWO_PERSONS", "true")
+    get_settings.cache_clear()
+    approve(waiting)
+    with unit_of_work() as session:
+        repository.get_candidate(session, waiting).evidence[0].digest = "0" * 64
+    with unit_of_work() as session:
+        other = ensure_principal(session, "second", PrincipalKind.HUMAN, [Role.REVIEWER])
+        seen = service.seen_digest(repository.get_candidate(session, waiting))
+        assert service.approve(session, waiting, other, seen=seen, reason="I agree").adapter is None
+
+
+def of_another_family(session: Session, number: int, family: str) -> CandidateRow:
+    """A candidate with the same patches for another family, which waits on the same evidence."""
+    from dataclasses import replace
+
+    from agents.types import candidate_from_dict
+    from pipeline.review.candidates import link_checkpoint, record_candidate
+
+    first = repository.get_candidate(session, number)
+    data = replace(candidate_from_dict(first.data), family=family).to_dict()
+    other = record_candidate(session, data, session.get_one(Run, first.draft_run_id))
+    link_checkpoint(session, other, first.checkpoints[0].checkpoint_id)
+    kept = {c.key: getattr(first.evidence[0], c.key) for c in EvidenceRow.__table__.columns if c.key != "id"}
+    session.add(EvidenceRow(**{**kept, "candidate_id": other.id, "candidate_digest": other.digest}))
+    other.state = CandidateState.WAITING
+    session.flush()
+    session.refresh(other)
+    return other
+
+
+def test_one_approval_covers_the_same_patches_in_several_families(waiting: int) -> None:
+    with unit_of_work() as session:
+        other = of_another_family(session, waiting, "another-family").id
+    with unit_of_work() as session:
+        first, second = (repository.get_candidate(session, n) for n in (waiting, other))
+        assert [item["id"] for item in details_of(session, first)["same_patches"]] == [other]
+        seen = {c.id: service.seen_digest(c) for c in (first, second)}
+        done = service.approve_together(session, seen, local_reviewer(session), reason="the same mathematics")
+        assert sorted(found.adapter.family for found in done if found.adapter) == sorted([first.family, second.family])
+        assert session.query(ReviewRow).filter_by(decision="approve").count() == 2
+
+
+def test_other_patches_are_not_covered_and_nothing_is_released(waiting: int) -> None:
+    with unit_of_work() as session:
+        other = of_another_family(session, waiting, "another-family")
+        other.data = {**other.data, "patches": other.data["patches"][:1]}
+        number = other.id
+    with reading() as session:
+        seen = {n: service.seen_digest(repository.get_candidate(session, n)) for n in (waiting, number)}
+    with pytest.raises(NotTheSamePatches):
+        act(lambda s, who: service.approve_together(s, seen, who, reason="all"))
+    assert {state_of(waiting), state_of(number)} == {CandidateState.WAITING}
+
+
+def test_the_withdrawal_of_a_bundled_adapter_stands_in_the_history(session: Session) -> None:
+    sync_bundled(session, bundled_manifests())
+    adapter = session.query(Adapter).order_by(Adapter.id).first()
+    assert adapter is not None
+    service.withdraw_adapter(session, adapter.id, local_reviewer(session), reason="a flaw was found")
+    (row,) = session.query(ReviewRow).all()
+    assert (row.adapter_id, row.candidate_id, row.candidate_digest) == (adapter.id, None, adapter.digest)
+    assert list(history_is_whole(session)) == []
 
 
 def test_striking_a_patch_makes_a_new_digest_and_a_new_verification(waiting: int, drain: Drain) -> None:
