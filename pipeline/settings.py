@@ -56,6 +56,10 @@ class Settings(BaseSettings):
     """The Hub is listed once in every such period; 0 means only when told to."""
     sweep_hours: float = Field(default=0.0, ge=0)
     """The newest catalogue is swept once in every such period; 0 means only when told to."""
+    artefact_store: Literal["file", "database"] = "file"
+    """Where evidence and plots are kept: files of the data directory, or the database that several hosts share."""
+    retention_days: dict[str, int] = Field(default_factory=lambda: {"evidence": 365, "plot": 90, "log": 30})
+    """How long `gc` leaves artefacts of a kind, and logs; a kind that is not named stays for ever."""
     lease_seconds: float = Field(default=60.0, ge=2)
     """A worker that is lost is noticed within this; a lease is renewed four times within it."""
     test_mode: bool = False

@@ -1,7 +1,8 @@
-"""`spyre-factory db upgrade | check`: the database's tables."""
+"""`spyre-factory db upgrade | check | backup | restore`: the database, its tables and its copies."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,6 +18,8 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(no_args_is_help=True, help="The database.")
     group.command("upgrade")(upgrade)
     group.command("check")(check)
+    group.command("backup")(backup)
+    group.command("restore")(restore)
     app.add_typer(group, name="db")
 
 
@@ -53,4 +56,37 @@ def check(as_json: Json = False) -> None:
     else:
         typer.echo("\n".join(wrong) or f"The database is at {report['revision']}, matches, and holds what it must.")
     if wrong:
+        raise typer.Exit(1)
+
+
+def backup(
+    file: Annotated[Path, typer.Argument(help="Where to write the backup.")],
+    as_json: Json = False,
+) -> None:
+    """Copy database and artefacts into one file; the service may go on meanwhile. The signing key is not in it."""
+    from pipeline.storage.backup import write_backup
+
+    with one_sentence():
+        made = write_backup(get_settings(), file)
+    if as_json:
+        print_json(made._asdict())
+    else:
+        typer.echo(f"{made.file}: {made.kind} at {made.revision}, {made.artefacts} artefacts, {made.bytes:,} bytes.")
+
+
+def restore(
+    file: Annotated[Path, typer.Argument(help="A file that `db backup` wrote.")],
+    replace: Annotated[bool, typer.Option("--replace", help="Overwrite what this installation holds.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Bring database and artefacts back, upgrade them to this version, and check them. Nothing may run meanwhile."""
+    from pipeline.storage.backup import read_backup
+
+    with one_sentence():
+        found = read_backup(get_settings(), file, replace=replace)
+    if as_json:
+        print_json(found._asdict())
+    else:
+        typer.echo("\n".join(found.broken) or f"Restored {found.artefacts} artefacts; the database holds what it must.")
+    if found.broken:
         raise typer.Exit(1)

@@ -19,6 +19,7 @@ GROUPS = (
     "drafting",
     "evidence",
     "gate",
+    "gc",
     "keys",
     "models",
     "ops",

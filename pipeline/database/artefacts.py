@@ -1,4 +1,8 @@
-"""Content-addressed files under the data directory: temporary file, fsync, rename, and only then the row."""
+"""Content-addressed artefacts: files under the data directory, or rows of a database that several hosts share.
+
+A file is written under a temporary name, synced and renamed, and only then the row is made. Content in the database is
+stored in the transaction of the row.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from pipeline.database.errors import DataDirUnusable
 from pipeline.database.insert import insert_or_return
-from pipeline.database.models import Artefact
-from pipeline.database.unit_of_work import database_now
+from pipeline.database.models import Artefact, ArtefactContent
+from pipeline.database.unit_of_work import database_now, looking
 from pipeline.errors import NotFound
 from pipeline.settings import get_settings
 
@@ -29,9 +34,10 @@ def artefact_path(digest: str) -> Path:
 def store_bytes(session: Session, content: bytes, kind: str, media_type: str = "application/octet-stream") -> str:
     """Store `content`, then its row; returns the sha256. Storing the same content twice is one file and one row."""
     digest = hashlib.sha256(content).hexdigest()
-    path = artefact_path(digest)
-    if not path.exists():
-        _write_durably(path, content)
+    if get_settings().artefact_store == "database":
+        insert_or_return(session, ArtefactContent, {"digest": digest}, {"content": content})
+    elif not artefact_path(digest).exists():
+        _write_durably(artefact_path(digest), content)
     values = {
         "kind": kind,
         "media_type": media_type,
@@ -49,14 +55,31 @@ def store_json(session: Session, value: Any, kind: str) -> str:
 
 
 def read_artefact(digest: str) -> bytes:
-    """The content with this digest. Raises `NotFound` if it is not stored, `DataDirUnusable` if it was changed."""
+    """The content with this digest. Raises `NotFound` if it is not stored, `DataDirUnusable` if it was changed.
+
+    Both places are looked at, so that what was stored before the setting changed is still found.
+    """
     path = artefact_path(digest)
-    if not path.exists():
+    content = path.read_bytes() if path.exists() else _stored_content(digest)
+    if content is None:
         raise NotFound(f"The artefact {digest!r} is not stored.")
-    content = path.read_bytes()
     if hashlib.sha256(content).hexdigest() != digest:
-        raise DataDirUnusable(f"The file {path} no longer has the content its name says: restore it from a backup.")
+        raise DataDirUnusable(f"The artefact {path} no longer has the content its name says: restore a backup.")
     return content
+
+
+def _stored_content(digest: str) -> bytes | None:
+    if get_settings().artefact_store != "database":
+        return None
+    with looking() as session:
+        return session.scalar(select(ArtefactContent.content).where(ArtefactContent.digest == digest))
+
+
+def drop_content(session: Session, digests: list[str]) -> list[Path]:
+    """Forget the rows of artefacts; returns their files, to be removed once that is committed."""
+    for table in (Artefact, ArtefactContent):
+        session.execute(delete(table).where(table.digest.in_(digests)))
+    return [artefact_path(digest) for digest in digests]
 
 
 def _write_durably(path: Path, content: bytes) -> None:

@@ -13,6 +13,7 @@ from sqlalchemy import (
     ForeignKey,
     ForeignKeyConstraint,
     Index,
+    LargeBinary,
     String,
     Text,
     UniqueConstraint,
@@ -135,6 +136,15 @@ class Artefact(Base):
     media_type: Mapped[str] = mapped_column(String(80))
     size_bytes: Mapped[int] = mapped_column(BigInteger)
     created_at: Mapped[datetime]
+
+
+class ArtefactContent(Base):
+    """The content of an artefact, where the database and not a folder keeps it."""
+
+    __tablename__ = "artefact_contents"
+
+    digest: Mapped[str] = mapped_column(String(64), primary_key=True)
+    content: Mapped[bytes] = mapped_column(LargeBinary)
 
 
 class SettingRow(Base):

@@ -1,0 +1,1 @@
+"""What an installation keeps: what may go (`gc`), and copies of all of it (`backup`)."""
