@@ -32,6 +32,35 @@ def test_settings_in_the_compose_file_exist() -> None:
     assert set(COMPOSE["services"]["api"]["environment"]) <= known
 
 
-def test_the_image_installs_torch_before_the_lock() -> None:
-    text = (ROOT / "Dockerfile").read_text()
-    assert text.index("torch==2.13.0") < text.index("--require-hashes --no-deps -r requirements/lock.txt")
+def test_the_image_is_made_by_the_scripts_that_ci_runs() -> None:
+    image, ci, make = ((ROOT / name).read_text() for name in ("Dockerfile", ".ci/run", "Makefile"))
+    assert "/tmp/system.sh run" in image
+    assert "requirements/system.sh test" in ci
+    assert "RUN requirements/setup.sh" in image
+    assert "requirements/setup.sh" in make
+    assert "pip install" not in image
+
+
+def test_torch_comes_before_the_lock_that_leaves_it_out() -> None:
+    text = (ROOT / "requirements" / "setup.sh").read_text()
+    assert text.index('install "$TORCH"') < text.index("--require-hashes --no-deps -r requirements/lock.txt")
+    assert not any(line.startswith("torch==") for line in (ROOT / "requirements" / "lock.txt").read_text().splitlines())
+
+
+@pytest.mark.parametrize("name", sorted(COMPOSE["services"]))
+def test_a_container_cannot_write_its_root_and_keeps_no_needless_right(name: str) -> None:
+    service = COMPOSE["services"][name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert "no-new-privileges:true" in service["security_opt"]
+
+
+def test_there_is_no_default_password() -> None:
+    text = (ROOT / "docker-compose.yml").read_text()
+    assert text.count("${POSTGRES_PASSWORD") == text.count("${POSTGRES_PASSWORD:?") > 0
+    assert "${POSTGRES_PASSWORD:-" not in text
+
+
+def test_only_the_worker_may_make_user_namespaces() -> None:
+    loose = [name for name, service in COMPOSE["services"].items() if "seccomp=unconfined" in service["security_opt"]]
+    assert loose == ["worker"]

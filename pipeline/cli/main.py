@@ -8,6 +8,7 @@ import sys
 import typer
 
 GROUPS = (
+    "accounts",
     "adapters",
     "agents",
     "capabilities",

@@ -19,7 +19,7 @@ from pipeline.database.errors import DatabaseUnavailable
 from pipeline.database.insert import insert_or_return
 from pipeline.database.models import LoginSession, Principal, PrincipalKind, PrincipalRole, Role, SessionKind
 from pipeline.database.unit_of_work import database_now, looking
-from pipeline.errors import BadInput, FactoryError
+from pipeline.errors import BadInput, FactoryError, NotFound
 
 LOCAL_REVIEWER = "local"
 """The human who owns the data directory; `up` logs them in, the command line decides as them."""
@@ -64,6 +64,14 @@ def ensure_principal(session: Session, name: str, kind: PrincipalKind, roles: It
         )
     session.refresh(principal)
     return principal
+
+
+def find_principal(session: Session, name: str) -> Principal:
+    """The principal of that name. Raises `NotFound`."""
+    found = repository.principal_named(session, name)
+    if found is None:
+        raise NotFound(f"There is no principal {name!r}: `spyre-factory user create` makes one.")
+    return found
 
 
 def local_reviewer(session: Session) -> Principal:

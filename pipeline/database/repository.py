@@ -56,3 +56,8 @@ def use_login(session: Session, token_hash: str, now: datetime) -> int | None:
         .returning(LoginSession.principal_id)
     )
     return session.execute(statement).scalar_one_or_none()
+
+
+def principal_named(session: Session, name: str) -> Principal | None:
+    """The principal of that name."""
+    return session.scalar(select(Principal).where(Principal.name == name))
