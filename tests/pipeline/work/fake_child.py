@@ -1,12 +1,14 @@
 """A stage's child without a model: answers by the model's name, in milliseconds. Run as `fake_child.py STAGE SPEC OUT`.
 
-`crash` in the name ends it by a signal at capture, `hang` makes it sleep there, `pause-STAGE` for a while in that
+`crash` in the name ends it by a signal at capture, `hang` makes it sleep there, `holds-the-gil` without letting
+any other thread of it run, `hungry` fills memory there, `pause-STAGE` for a while in that
 stage, `stock` passes without a patch, `below-limit` runs and is refused by the gate, anything else fails until it gets
 an adapter or a candidate. Every call leaves a line in `<data dir>/calls.log`.
 """
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import os
@@ -72,6 +74,13 @@ def capture(spec: dict) -> dict:
         os.kill(os.getpid(), signal.SIGSEGV)
     if "hang" in spec["model"]:
         time.sleep(600)
+    if "holds-the-gil" in spec["model"]:
+        ctypes.PyDLL(None).sleep(600)  # unlike CDLL it keeps the interpreter's lock meanwhile
+    if "hungry" in spec["model"]:
+        eaten = []
+        while True:
+            eaten.append(bytearray(b"x") * 20_000_000)
+            time.sleep(0.01)
     fingerprint = hashlib.sha256(canonical(spec["config"])).hexdigest()
     if "slow" in spec["model"]:
         time.sleep(1.5)
