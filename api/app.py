@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 
 from api.events import StreamSlots
+from api.examples import add_examples
 from api.kept import Kept
 from api.pages import router as pages
 from api.problems import PROBLEMS, Problem, add_problem_handlers
@@ -76,6 +77,7 @@ class Application(FastAPI):
             components["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
             document["security"] = [{"bearer": []}, {}]
             _drop_default_validation_answers(document)
+            add_examples(document)
             self.openapi_schema = document
         return self.openapi_schema
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, NamedTuple
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response, StreamingResponse
 from pydantic_core import to_json
 
@@ -15,7 +15,7 @@ from api.model_list import as_csv, as_jsonl, cursor_after, every_item, items_of,
 from api.presentation import model_details
 from api.rest import PREFIX
 from api.rest.schemas import Coverage, CoverageQuery, ExportQuery, ModelDetails, ModelsPage, ModelsQuery, ProfileQuery
-from api.security.identity import Reader
+from api.security.identity import Reader, reader
 from pipeline.database.unit_of_work import looking, reading
 from pipeline.settings import get_settings
 from pipeline.sweeps.coverage import coverage
@@ -39,8 +39,9 @@ router = APIRouter(prefix=PREFIX, tags=["models"])
 
 
 @router.get("/models", response_model=ModelsPage)
-def list_models(_caller: Reader, query: Annotated[ModelsQuery, Query()]) -> Response:
+def list_models(request: Request, query: Annotated[ModelsQuery, Query()]) -> Response:
     """Models, most downloaded first (or by name), in pages."""
+    reader(request)  # here and not as a dependency, which would cost a second thread's turn
     profile = query.profile or get_settings().profile
     after = decode(query.cursor, query.sort) if query.cursor else None
     with looking() as session:
@@ -83,7 +84,8 @@ def get_model(
 
 
 @router.get("/coverage", response_model=Coverage)
-def get_coverage(_caller: Reader, query: Annotated[CoverageQuery, Query()]) -> Response:
+def get_coverage(request: Request, query: Annotated[CoverageQuery, Query()]) -> Response:
     """How many models are supported and passing, by count and by downloads, real and synthetic weights apart."""
+    reader(request)
     with looking() as session:
         return as_json(coverage(session, query.profile or get_settings().profile, query.by))

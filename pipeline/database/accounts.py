@@ -137,8 +137,7 @@ def known_by(token: str, kind: SessionKind) -> repository.Known:
 
 def _known_by(token: str, kind: SessionKind) -> repository.Known | None:
     with looking() as session:
-        found = repository.find_known(session, hash_token(token), kind)
-        return found if found is not None and found.expires_at > database_now(session) else None
+        return repository.find_known(session, hash_token(token), kind)
 
 
 def session_of(session: Session, token: str, kind: SessionKind) -> LoginSession:

@@ -34,6 +34,7 @@ def _known() -> Select[Any]:
         LoginSession.principal_id, Principal.name, stored, LoginSession.csrf_token, LoginSession.expires_at
     ).join(Principal, Principal.id == LoginSession.principal_id)
     query = query.where(LoginSession.kind == bindparam("kind"), LoginSession.revoked_at.is_(None))
+    query = query.where(LoginSession.expires_at > func.current_timestamp())
     return query.where(LoginSession.token_hash == bindparam("token_hash"))
 
 
@@ -41,7 +42,7 @@ _KNOWN = Prepared(_known)
 
 
 def find_known(session: Session, token_hash: str, kind: SessionKind) -> Known | None:
-    """Whose cookie or bearer token has this hash; None if it is unknown or revoked. It may have expired."""
+    """Whose cookie or bearer token has this hash; None if it is unknown, revoked or, by the database, expired."""
     row = _KNOWN.run(session, token_hash=token_hash, kind=kind.value).first()
     return Known._make(row) if row else None
 
