@@ -10,6 +10,7 @@ BadInput
 └── PreconditionFailed      the ETag is not that of what is stored now
 FactoryError
 ├── LoginRequired           no valid session or token
+├── SignOnRefused           the issuer did not vouch for the caller, or the login began elsewhere
 └── TooManyStreams          the principal has too many event streams open
 """
 
@@ -64,6 +65,12 @@ class LoginRequired(FactoryError):
     """This needs a session or a token."""
 
     code, status = "login_required", 401
+
+
+class SignOnRefused(FactoryError):
+    """The single sign-on did not end in a session."""
+
+    code, status = "sign_on_refused", 401
 
 
 class TooManyStreams(FactoryError):

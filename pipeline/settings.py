@@ -73,6 +73,15 @@ class Settings(BaseSettings):
     """What one requester may have open at a time, and ask for within 24 hours."""
     event_streams: int = Field(default=20, ge=1)
     """Event streams that one principal may have open in one API process."""
+    public_url: str = "http://127.0.0.1:8000"
+    """Where browsers find this service: an issuer sends them back there."""
+    oidc_issuer: str | None = None
+    """The issuer of single sign-on (OpenID Connect); unset means login links only."""
+    oidc_client_id: str = "spyre-factory"
+    oidc_client_secret: str | None = None
+    oidc_claim: str = "groups"
+    oidc_roles: dict[str, list[Literal["viewer", "requester", "reviewer", "admin"]]] = Field(default_factory=dict)
+    """Values of the claim to the roles they give, as `{"spyre-reviewers": ["reviewer"]}`."""
     two_persons: bool = False
     """True lets an adapter be released only when two persons have approved the same digest."""
     writes_per_minute: int = Field(default=6_000, ge=0)

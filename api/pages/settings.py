@@ -28,6 +28,7 @@ SECRET = frozenset(
         "broker_url",
         "signing_key",
         "webhook_key",
+        "oidc_client_secret",
         "smtp_server",
         "notify",
         "fault",

@@ -66,6 +66,12 @@ def ensure_principal(session: Session, name: str, kind: PrincipalKind, roles: It
     return principal
 
 
+def set_roles(session: Session, principal: Principal, roles: Collection[Role]) -> None:
+    """Let the principal hold exactly these roles. Raises `BadInput` for a reviewer who is no human."""
+    repository.drop_other_roles(session, principal.id, roles)
+    ensure_principal(session, principal.name, PrincipalKind(principal.kind), roles)
+
+
 def find_principal(session: Session, name: str) -> Principal:
     """The principal of that name. Raises `NotFound`."""
     found = repository.principal_named(session, name)

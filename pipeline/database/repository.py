@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Select, bindparam, func, select, update
+from sqlalchemy import Select, bindparam, delete, func, select, update
 from sqlalchemy.orm import Session
 
 from pipeline.database.models import LoginSession, Principal, PrincipalRole, SessionKind
@@ -62,3 +63,9 @@ def use_login(session: Session, token_hash: str, now: datetime) -> int | None:
 def principal_named(session: Session, name: str) -> Principal | None:
     """The principal of that name."""
     return session.scalar(select(Principal).where(Principal.name == name))
+
+
+def drop_other_roles(session: Session, principal_id: int, kept: Collection[str]) -> None:
+    """Take every role but these from a principal."""
+    held = delete(PrincipalRole).where(PrincipalRole.principal_id == principal_id)
+    session.execute(held.where(PrincipalRole.role.not_in(list(kept))))

@@ -13,7 +13,7 @@ import structlog
 from kombu.exceptions import KombuError, OperationalError
 
 from pipeline.database.faults import fault_point
-from pipeline.database.unit_of_work import reading, unit_of_work
+from pipeline.database.unit_of_work import looking, unit_of_work
 from pipeline.errors import EnvironmentProblem
 from pipeline.notices.service import Courier
 from pipeline.requests.service import close_finished_requests
@@ -48,10 +48,9 @@ def dispatch(settings: Settings) -> int:
     """Send messages for the next runs until the broker holds enough; returns how many."""
     if not has_free_disk(settings):
         return 0
-    with reading() as session:
-        waiting = repository.count_by_state(session)[RunState.QUEUED] - repository.count_outstanding(session)
-    if waiting <= 0:
-        return 0
+    with looking() as session:  # five times a second: one statement, by an index
+        if not repository.has_unsent(session):
+            return 0
     with unit_of_work() as session:
         if is_paused(session):
             return 0
@@ -78,7 +77,7 @@ def recover(settings: Settings) -> int:
     """Requeue what lost its lease, re-send what lost its message, close what is finished; returns how many runs."""
     with unit_of_work() as session:
         lost = flow.recover(session)
-        busy = repository.count_by_state(session)[RunState.CLAIMED] >= settings.workers
+        busy = repository.count_in_state(session, RunState.CLAIMED) >= settings.workers
         lost_after_s = RESEND_ANYWAY_S if busy else RESEND_AFTER_LEASES * settings.lease_seconds
         unsent = repository.mark_unsent(session, lost_after_s)
         close_finished(session)

@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 
 from agents.types import canonical
 from pipeline.database.insert import Inserted, insert_or_return
+from pipeline.database.prepared import Prepared
 from pipeline.database.unit_of_work import database_now
 from pipeline.verification.policy import current_policy
 from pipeline.work import order
@@ -328,6 +329,19 @@ def count_outstanding(session: Session) -> int:
     """Messages sent whose run has not been claimed."""
     query = select(func.count()).where(Run.state == RunState.QUEUED, Run.sent_at.is_not(None))
     return session.scalar(query) or 0
+
+
+_UNSENT = Prepared(lambda: select(Run.id).where(Run.state == RunState.QUEUED.value, Run.sent_at.is_(None)).limit(1))
+
+
+def has_unsent(session: Session) -> bool:
+    """True if a queued run waits for its message."""
+    return _UNSENT.run(session).first() is not None
+
+
+def count_in_state(session: Session, state: RunState) -> int:
+    """How many runs are in one state: by the index, however many have ended."""
+    return session.scalar(select(func.count()).where(Run.state == state)) or 0
 
 
 def count_by_state(session: Session) -> dict[str, int]:

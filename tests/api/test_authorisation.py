@@ -17,7 +17,7 @@ from pipeline.settings import get_settings
 
 ANYBODY = {
     ("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/login"), ("POST", "/login"), ("POST", "/logout"),
-    ("GET", "/static/{name}"), ("GET", "/favicon.ico"),
+    ("GET", "/login/oidc"), ("GET", "/login/oidc/callback"), ("GET", "/static/{name}"), ("GET", "/favicon.ico"),
 }  # fmt: skip
 SIGNED_IN = {
     ("POST", "/settings/tokens"), ("POST", "/settings/sessions/{number}/revoke"),
