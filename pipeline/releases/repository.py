@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, defer
 
 from pipeline.releases.errors import UnknownAdapter
 from pipeline.releases.models import Adapter, AdapterState, Origin
@@ -22,7 +22,8 @@ def usable_adapters(session: Session, profile: str, releases_mode: str) -> list[
 
     With `releases_mode` "none" the bundled ones are left out.
     """
-    query = select(Adapter).where(Adapter.profile == profile, Adapter.state == AdapterState.RELEASED)
+    query = select(Adapter).options(defer(Adapter.manifest))  # large, and asked for at every stage
+    query = query.where(Adapter.profile == profile, Adapter.state == AdapterState.RELEASED)
     if releases_mode == "none":
         query = query.where(Adapter.origin == Origin.SERVICE)
     query = query.order_by((Adapter.origin == Origin.BUNDLED), Adapter.version.desc(), Adapter.id.desc())

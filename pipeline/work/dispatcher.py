@@ -6,8 +6,9 @@ A row is marked as sent before its message is sent: a message lost in between, o
 
 from __future__ import annotations
 
+import contextlib
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import structlog
 from kombu.exceptions import KombuError, OperationalError
@@ -44,7 +45,35 @@ class Turn(NamedTuple):
     recovered: int
 
 
-def dispatch(settings: Settings) -> int:
+class Sender:
+    """Sends messages over one connection, made anew when it broke: a connection for each costs more than sending it."""
+
+    def __init__(self) -> None:
+        self._connection: Any = None
+
+    def send(self, run_id: int) -> None:
+        """Send the message for a run; a broker that is away is not an error, the sweeper sends again."""
+        from pipeline.work.tasks import app, run_stage
+
+        for is_last in (False, True):
+            try:
+                self._connection = self._connection or app.connection_for_write()
+                run_stage.apply_async(args=[run_id], connection=self._connection, retry=False)
+                return
+            except BROKER_ERRORS as error:
+                self.close()
+                if is_last:
+                    structlog.get_logger().warning("message.not_sent", run=run_id, detail=str(error))
+
+    def close(self) -> None:
+        """Give the connection back."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(*BROKER_ERRORS):
+                connection.release()
+
+
+def dispatch(settings: Settings, sender: Sender | None = None) -> int:
     """Send messages for the next runs until the broker holds enough; returns how many."""
     if not has_free_disk(settings):
         return 0
@@ -57,20 +86,12 @@ def dispatch(settings: Settings) -> int:
         room = MESSAGES_PER_SLOT * settings.workers - repository.count_outstanding(session)
         chosen = repository.take_to_send(session, room) if room > 0 else []
     fault_point("sent_marked")
+    used = sender or Sender()
     for run_id in chosen:
-        send(run_id)
+        used.send(run_id)
+    if sender is None:
+        used.close()
     return len(chosen)
-
-
-def send(run_id: int) -> None:
-    """Send the message for a run; a broker that is away is not an error, the sweeper sends again."""
-    from pipeline.work.tasks import app, run_stage
-
-    try:
-        with app.connection_for_write() as connection:
-            run_stage.apply_async(args=[run_id], connection=connection, retry=False)
-    except BROKER_ERRORS as error:
-        structlog.get_logger().warning("message.not_sent", run=run_id, detail=str(error))
 
 
 def recover(settings: Settings) -> int:
@@ -90,7 +111,7 @@ def recover(settings: Settings) -> int:
 def serve(stop: StopFlag, settings: Settings) -> None:
     """Take turns until told to stop. A database that is away is waited for."""
     next_sweep = 0.0
-    chores, courier = ChoreRunner(settings), Courier(settings)
+    chores, courier, sender = ChoreRunner(settings), Courier(settings), Sender()
     while not stop.is_set():
         try:
             if time.monotonic() >= next_sweep:
@@ -98,10 +119,11 @@ def serve(stop: StopFlag, settings: Settings) -> None:
                 chores.turn()
                 courier.turn()
                 next_sweep = time.monotonic() + SWEEP_EVERY_S
-            dispatch(settings)
+            dispatch(settings, sender)
         except EnvironmentProblem as problem:
             structlog.get_logger().warning("dispatcher.waits", detail=str(problem))
         stop.wait(TURN_S)
+    sender.close()
 
 
 def main() -> None:

@@ -118,10 +118,11 @@ def claim_next(session: Session, owner: str, ttl_s: float) -> Lease | None:
 
     Whose turn it is was read without a lock: where others were faster, the next in line is taken.
     """
-    turn = order.whose_turn(session, database_now(session))
+    now = database_now(session)
+    turn = order.whose_turn(session, now)
     if turn is None:
         return None
-    return _claim(session, owner, ttl_s, turn) or _claim(session, owner, ttl_s, [])
+    return _claim(session, owner, ttl_s, turn, now) or _claim(session, owner, ttl_s, [], now)
 
 
 def claim_hinted(session: Session, hint: int, owner: str, ttl_s: float) -> Lease | None:
@@ -131,23 +132,24 @@ def claim_hinted(session: Session, hint: int, owner: str, ttl_s: float) -> Lease
     is no longer queued stands for another one: it takes a run that a message was sent for, or none if there is none
     (it was delivered twice). Otherwise that run would wait until its message is thought to be lost.
     """
-    hinted = session.scalar(select(Run).where(Run.id == hint, Run.state == RunState.QUEUED).with_for_update())
+    hinted = session.scalar(select(Run.id).where(Run.id == hint, Run.state == RunState.QUEUED).with_for_update())
     if hinted is None:
-        return _claim(session, owner, ttl_s, [Run.sent_at.is_not(None)])
+        return _claim(session, owner, ttl_s, [Run.sent_at.is_not(None)], database_now(session))
     lease = claim_next(session, owner, ttl_s)
     if lease is not None and lease.run_id != hint:
-        hinted.sent_at = session.scalar(select(Run.sent_at).where(Run.id == lease.run_id))
-        session.flush()
+        taken = select(Run.sent_at).where(Run.id == lease.run_id).scalar_subquery()
+        session.execute(
+            update(Run).where(Run.id == hint).values(sent_at=taken).execution_options(synchronize_session=False)
+        )
     return lease
 
 
 def claim_run(session: Session, run_id: int, owner: str, ttl_s: float) -> Lease | None:
     """Lease this run; None if it is done, somebody else's, or not to be tried yet."""
-    return _claim(session, owner, ttl_s, [Run.id == run_id])
+    return _claim(session, owner, ttl_s, [Run.id == run_id], database_now(session))
 
 
-def _claim(session: Session, owner: str, ttl_s: float, only: list[ColumnElement[bool]]) -> Lease | None:
-    now = database_now(session)
+def _claim(session: Session, owner: str, ttl_s: float, only: list[ColumnElement[bool]], now: datetime) -> Lease | None:
     chosen = (
         select(Run.id)
         .where(*order.claimable(now), *only)
