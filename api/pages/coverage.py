@@ -18,7 +18,12 @@ from pipeline.sweeps.coverage import coverage
 from pipeline.sweeps.schemas import GroupBy
 
 router = APIRouter()
-GROUPINGS: dict[GroupBy, str] = {"family": "Family", "op": "Failing operation", "release": "Adapter"}
+GROUPINGS: dict[GroupBy, str] = {
+    "family": "Family",
+    "op": "Failing operation",
+    "release": "Adapter",
+    "profile": "Device profile",
+}
 SHOWN_GROUPS = 100
 HEAT_STEPS = 5
 

@@ -7,18 +7,36 @@ from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import Response, StreamingResponse
+from pydantic import BaseModel
 from pydantic_core import to_json
 
-from api import repository
+from api import repository, standing
 from api.cursors import Cursor, decode
 from api.model_list import as_csv, as_jsonl, cursor_after, every_item, items_of, page_of
 from api.presentation import model_details
 from api.rest import PREFIX
 from api.rest.schemas import Coverage, CoverageQuery, ExportQuery, ModelDetails, ModelsPage, ModelsQuery, ProfileQuery
 from api.security.identity import Reader, reader
+from pipeline.database.facts import is_demo
 from pipeline.database.unit_of_work import looking, reading
 from pipeline.settings import get_settings
 from pipeline.sweeps.coverage import coverage
+
+
+class CoveragePoint(BaseModel):
+    """How many models passed at the end of a day (UTC), with their own and with synthetic weights."""
+
+    day: str
+    passing_real: int
+    passing_synthetic: int
+
+
+class CoverageHistory(BaseModel):
+    """Coverage at the end of each day on which it changed, oldest first; `demo` says that it means nothing."""
+
+    profile: str
+    demo: bool
+    points: list[CoveragePoint]
 
 
 class ExportForm(NamedTuple):
@@ -89,3 +107,13 @@ def get_coverage(request: Request, query: Annotated[CoverageQuery, Query()]) -> 
     reader(request)
     with looking() as session:
         return as_json(coverage(session, query.profile or get_settings().profile, query.by))
+
+
+@router.get("/coverage/history", response_model=CoverageHistory)
+def get_coverage_history(_caller: Reader, query: Annotated[ProfileQuery, Query()]) -> dict[str, Any]:
+    """Coverage over time: every day on which a verdict changed."""
+    profile = query.profile or get_settings().profile
+    with reading() as session:
+        found, demo = standing.coverage_over_time(session, profile), is_demo(session)
+    points = [{"day": p.day, "passing_real": p.real, "passing_synthetic": p.synthetic} for p in found]
+    return {"profile": profile, "demo": demo, "points": points}

@@ -81,7 +81,7 @@ class ModelsQuery(ModelsFilter):
 class CoverageQuery(Strict):
     """How coverage is grouped."""
 
-    by: Literal["family", "op", "release"] | None = None
+    by: Literal["family", "op", "release", "profile"] | None = None
     profile: ProfileName | None = None
 
 

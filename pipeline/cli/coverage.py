@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 
 def coverage(
     profile: Annotated[str | None, typer.Option("--profile", help="Device profile.")] = None,
-    by: Annotated[str | None, typer.Option("--by", help="family, op or release.")] = None,
+    by: Annotated[str | None, typer.Option("--by", help="family, op, release or profile.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Print the coverage of the stored models; real and synthetic weights are never added up."""
@@ -28,7 +28,7 @@ def coverage(
     from pipeline.sweeps.schemas import checked
 
     with one_sentence():
-        group = checked("--by", by, ("family", "op", "release")) if by else None
+        group = checked("--by", by, ("family", "op", "release", "profile")) if by else None
         if (served := remote.service()) is not None:
             report = served.coverage(profile, group)
         else:

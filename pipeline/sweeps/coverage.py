@@ -20,6 +20,7 @@ COUNTERS: Mapping[GroupBy, Callable[[Session, str], dict[str, repository.Counted
     "family": repository.count_by_family,
     "op": repository.count_by_op,
     "release": repository.count_by_release,
+    "profile": repository.count_by_profile,
 }
 
 

@@ -247,6 +247,12 @@ def count_by_release(session: Session, profile: str) -> dict[str, Counted]:
     return {f"{row[0]} v{row[1]} ({row[2]})" if row[0] else "stock": _counted(row[3:]) for row in rows}
 
 
+def count_by_profile(session: Session, profile: str) -> dict[str, Counted]:
+    """The figures on every profile that has a verdict, and on the one that was asked about."""
+    judged = set(session.scalars(select(CheckpointStatus.profile).distinct()))
+    return {name: count_models(session, name) for name in sorted(judged | {profile})}
+
+
 def count_by_op(session: Session, profile: str) -> dict[str, Counted]:
     """The figures by the operations that fail in the run each model's status rests on; a model counts under each."""
     _, models = _all_models(profile)

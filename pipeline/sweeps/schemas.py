@@ -10,7 +10,7 @@ from pipeline.errors import BadInput
 
 WeightsMode = Literal["auto", "hub", "synthetic"]
 ReleasesMode = Literal["bundled", "none"]
-GroupBy = Literal["family", "op", "release"]
+GroupBy = Literal["family", "op", "release", "profile"]
 
 
 @dataclass(frozen=True)

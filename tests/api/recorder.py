@@ -49,6 +49,7 @@ STORY: tuple[Step, ...] = (
     ("GET", f"{API}/models?limit=1", None, {}),
     ("GET", f"{API}/models/{{model}}", None, {}),
     ("GET", f"{API}/coverage?by=op", None, {}),
+    ("GET", f"{API}/coverage/history", None, {}),
     ("GET", f"{API}/capabilities", None, {}),
     ("GET", f"{API}/ops", None, {}),
     ("GET", f"{API}/profiles", None, {}),

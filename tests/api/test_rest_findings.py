@@ -127,3 +127,11 @@ def test_a_bundle_is_made_once_by_a_child_and_a_withdrawn_adapter_has_none(
     with unit_of_work() as session:
         exportable(session, number).state = "withdrawn"
     assert client.get(f"/api/v1/adapters/{number}/bundle").status_code == 409
+
+
+@pytest.mark.usefixtures("story")
+def test_coverage_is_told_by_profile_and_over_time(client: TestClient) -> None:
+    groups = client.get("/api/v1/coverage", params={"by": "profile"}).json()["groups"]
+    assert [(group["name"], group["total"]) for group in groups] == [("profile-2026-08", 3)]
+    (point,) = client.get("/api/v1/coverage/history").json()["points"]
+    assert (point["passing_real"], point["passing_synthetic"]) == (1, 0)
