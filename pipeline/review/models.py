@@ -176,6 +176,28 @@ class ReviewRow(Base):
     candidate: Mapped[CandidateRow | None] = relationship(back_populates="reviews")
 
 
+class BlindAnswer(StrEnum):
+    """What a reviewer would decide. Stored text."""
+
+    APPROVE = "approve"
+    REJECT = "reject"
+
+
+class BlindReview(Base):
+    """What a reviewer said of a candidate whose truth is known, without its evidence. No decision rests on it."""
+
+    __tablename__ = "blind_reviews"
+    __table_args__ = (UniqueConstraint("candidate_id", "principal_id"), one_of("answer", BlindAnswer))
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    candidate_id: Mapped[int] = mapped_column(ForeignKey("candidates.id"))
+    principal_id: Mapped[int] = mapped_column(ForeignKey("principals.id"))
+    known_bad: Mapped[bool]
+    answer: Mapped[str] = mapped_column(String(16))
+    reason: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[datetime]
+
+
 class Trajectory(Base):
     """The record of one drafting attempt; its steps are saved one by one, each before the next begins."""
 

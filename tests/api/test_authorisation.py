@@ -30,6 +30,8 @@ REQUESTERS = {
 }  # fmt: skip
 REVIEWERS = {
     *(("POST", f"/api/v1/reviews/{{number}}/{verb}") for verb in ("claim", "approve", "reject", "changes", "strike")),
+    ("GET", "/api/v1/blind-reviews/next"),
+    ("POST", "/api/v1/blind-reviews/{number}"),
     ("POST", "/review/{number}/{decision}"),
     *(("POST", f"/api/v1/rules/{{number}}/{verb}") for verb in ("accept", "reject")),
     ("POST", "/rules/{number}/{decision}"),
