@@ -39,6 +39,7 @@ REVIEWERS = {
 }
 MAY_REQUEST, MAY_DECIDE = {Role.REQUESTER, Role.ADMIN}, {Role.REVIEWER}
 IN_PATHS = {
+    "tokens/{number}": "tokens/99",  # the first one is that of the test itself
     "{number}": "1", "{request_id}": "00000000-0000-4000-8000-000000000000", "{digest}": "0" * 64,
     "{model:path}": "a/bert", "{name:path}": "a/bert", "{name}": "profile-2026-08", "{decision}": "approve",
 }  # fmt: skip
