@@ -10,6 +10,7 @@ from fastapi.exceptions import RequestValidationError
 
 from api.events import StreamSlots
 from api.examples import add_examples
+from api.feeds import Feeds
 from api.kept import Kept
 from api.pages import router as pages
 from api.problems import PROBLEMS, Problem, add_problem_handlers
@@ -79,6 +80,7 @@ def create_app() -> FastAPI:
     app.include_router(pages.router, include_in_schema=False)
     add_problem_handlers(app)
     app.state.kept = Kept()
+    app.state.feeds = Feeds()
     app.state.streams = StreamSlots(get_settings().event_streams)
     app.add_middleware(Guard, allowed_hosts=get_settings().allowed_hosts)
     operations.install_metrics(app)

@@ -10,10 +10,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import anyio
-import anyio.to_thread
 import structlog
 from fastapi import Request
 from fastapi.responses import Response, StreamingResponse
@@ -21,6 +21,7 @@ from sqlalchemy.orm import Session
 from starlette.types import Receive, Scope, Send
 
 from api.errors import TooManyStreams
+from api.feeds import Batch, Feeds, Numbered
 from api.security.identity import Caller
 from pipeline.database.errors import DatabaseUnavailable
 from pipeline.database.events import events_of
@@ -82,13 +83,6 @@ class EventResponse(StreamingResponse):
             self._release()
 
 
-class Batch(NamedTuple):
-    """Events that follow what has been seen, and whether the subject had ended before they were read."""
-
-    events: list[OutboxEvent]
-    ended: bool
-
-
 def follow(request: Request, caller: Caller, stream: str, after: int, has_ended: HasEnded) -> Response:
     """The answer of a route that streams; 204 if there is nothing more to come. Raises `TooManyStreams`."""
     first = _read(stream, after, has_ended)
@@ -97,7 +91,8 @@ def follow(request: Request, caller: Caller, stream: str, after: int, has_ended:
     slots: StreamSlots = request.app.state.streams
     who = _who(request, caller)
     slots.take(who)
-    return EventResponse(_stream(stream, after, has_ended), lambda: slots.release(who))
+    feeds: Feeds = request.app.state.feeds
+    return EventResponse(_stream(feeds, stream, after, has_ended), lambda: slots.release(who))
 
 
 def _who(request: Request, caller: Caller) -> str:
@@ -106,24 +101,26 @@ def _who(request: Request, caller: Caller) -> str:
     return f"address {request.client.host if request.client else '?'}"
 
 
-async def _stream(stream: str, after: int, has_ended: HasEnded) -> AsyncIterator[bytes]:
+async def _stream(feeds: Feeds, stream: str, after: int, has_ended: HasEnded) -> AsyncIterator[bytes]:
     yield f"retry: {RETRY_MS}\n\n".encode()
     spoken = time.monotonic()
-    while True:
-        batch = await anyio.to_thread.run_sync(_read_or_wait, stream, after, has_ended)
-        if batch.events:
-            yield b"".join(encode(event) for event in batch.events)
-            after, spoken = batch.events[-1].number or after, time.monotonic()
-        elif batch.ended:
-            return
-        else:
-            if time.monotonic() - spoken >= HEARTBEAT_S:
-                yield b": heartbeat\n\n"
-                spoken = time.monotonic()
-            await anyio.sleep(POLL_S)
+    read = partial(_read_or_wait, stream, has_ended)
+    async with feeds.following(stream, read, after, POLL_S) as feed:
+        while True:
+            batch = await feed.after(after)
+            if batch.events:
+                yield b"".join(event.text for event in batch.events)
+                after, spoken = batch.events[-1].number, time.monotonic()
+            elif batch.ended:
+                return
+            else:
+                if time.monotonic() - spoken >= HEARTBEAT_S:
+                    yield b": heartbeat\n\n"
+                    spoken = time.monotonic()
+                await anyio.sleep(POLL_S)
 
 
-def _read_or_wait(stream: str, after: int, has_ended: HasEnded) -> Batch:
+def _read_or_wait(stream: str, has_ended: HasEnded, after: int) -> Batch:
     """A database that is away is waited for: nothing is lost, it is only told later."""
     try:
         return _read(stream, after, has_ended)
@@ -133,10 +130,11 @@ def _read_or_wait(stream: str, after: int, has_ended: HasEnded) -> Batch:
 
 
 def _read(stream: str, after: int, has_ended: HasEnded) -> Batch:
-    """The end is asked for first: what was told by then is read afterwards."""
+    """The end is asked for first: what was told by then is read afterwards. A full batch is never the last."""
     with reading() as session:
         ended = has_ended(session)
-        return Batch(events_of(session, stream, after, BATCH), ended)
+        found = events_of(session, stream, after, BATCH)
+        return Batch([Numbered(e.number or 0, encode(e)) for e in found], ended and len(found) < BATCH)
 
 
 def encode(event: OutboxEvent) -> bytes:

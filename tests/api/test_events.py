@@ -12,6 +12,7 @@ from fastapi.testclient import TestClient
 
 from api import events
 from api.errors import TooManyStreams
+from api.feeds import Feeds
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.requests.service import close_finished_requests
 
@@ -100,7 +101,7 @@ def test_a_quiet_stream_is_kept_alive_and_a_database_that_is_away_is_waited_for(
         return turn == "over"
 
     async def everything() -> list[bytes]:
-        return [part async for part in events._stream("request:none", 0, has_ended)]
+        return [part async for part in events._stream(Feeds(), "request:none", 0, has_ended)]
 
     with ThreadPoolExecutor(1) as thread:  # a browser of the same session keeps a loop running in this one
         parts: list[Any] = thread.submit(asyncio.run, everything()).result()
