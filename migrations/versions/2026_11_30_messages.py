@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "2026_11_30_messages"
-down_revision = "2026_11_30_groups"
+down_revision = "2026_11_30_hardware"
 branch_labels = None
 depends_on = None
 
