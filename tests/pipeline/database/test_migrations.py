@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from alembic import command
+from alembic.script import ScriptDirectory
 
 from pipeline.database import migrate
 from pipeline.database.errors import SchemaOutdated
@@ -93,3 +94,9 @@ def test_migrations_have_dated_names() -> None:
     names = [path.name for path in Path(migrate.migrations_folder(), "versions").glob("*.py")]
     assert names
     assert all(name[:4].isdigit() and name[5:7].isdigit() and name[8:10].isdigit() for name in names)
+
+
+def test_there_is_one_head() -> None:
+    """Two migrations that follow the same one stop every upgrade; whoever lands second follows the first."""
+    folder = ScriptDirectory(str(migrate.migrations_folder()))
+    assert len(folder.get_heads()) == 1
