@@ -73,7 +73,8 @@ def test_an_idle_turn_is_one_statement(database: str, sweep_of: Callable[..., in
     statements: list[str] = []
 
     def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        statements.append(statement)
+        if not statement.startswith("BEGIN"):  # ours on SQLite; nothing is sent for it on PostgreSQL
+            statements.append(statement)
 
     engine = looking_engine()
     event.listen(engine, "before_cursor_execute", note)
