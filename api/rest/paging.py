@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
-from sqlalchemy import ColumnElement, Select
-from sqlalchemy.orm import Session
+from sqlalchemy import Select
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from api.cursors import Cursor, decode
 from api.rest.schemas import Strict
@@ -26,7 +26,9 @@ class Page(NamedTuple):
     next: str | None
 
 
-def page_of(session: Session, query: Select[Any], number: ColumnElement[int], asked: PageQuery, name: str) -> Page:
+def page_of(
+    session: Session, query: Select[Any], number: InstrumentedAttribute[int], asked: PageQuery, name: str
+) -> Page:
     """The page `asked` for of the entities of `query`; `name` keeps cursors of other lists out. Raises `BadCursor`."""
     if asked.cursor:
         query = query.where(number < decode(asked.cursor, name).id)

@@ -138,8 +138,8 @@ def _claims(settings: Settings, found: dict[str, Any], token: str, nonce: str) -
         **{name: {"essential": True, "value": value} for name, value in wanted.items()},
     )
     try:
-        keys = KeySet.import_key_set(_get(settings, found["jwks_uri"]))  # type: ignore[arg-type]
-        claims = jwt.decode(token, keys, algorithms=ALGORITHMS).claims
+        keys: Any = _get(settings, found["jwks_uri"])
+        claims = jwt.decode(token, KeySet.import_key_set(keys), algorithms=ALGORITHMS).claims
         registry.validate(claims)
     except (JoseError, ValueError, KeyError) as error:
         raise SignOnRefused(f"The issuer's id token cannot be believed: {error}.") from error

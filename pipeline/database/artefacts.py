@@ -77,8 +77,8 @@ def _stored_content(digest: str) -> bytes | None:
 
 def drop_content(session: Session, digests: list[str]) -> list[Path]:
     """Forget the rows of artefacts; returns their files, to be removed once that is committed."""
-    for table in (Artefact, ArtefactContent):
-        session.execute(delete(table).where(table.digest.in_(digests)))
+    session.execute(delete(Artefact).where(Artefact.digest.in_(digests)))
+    session.execute(delete(ArtefactContent).where(ArtefactContent.digest.in_(digests)))
     return [artefact_path(digest) for digest in digests]
 
 

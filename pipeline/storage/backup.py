@@ -66,7 +66,7 @@ def write_backup(settings: Settings, file: Path) -> Backup:
             kept = [path for path in artefacts if not path.name.startswith(".")]
             for path in kept:
                 tar.add(path, f"{ARTEFACTS}/{path.parent.name}{path.name}")
-            about = {"format": FORMAT, "kind": _kind(settings.sqlalchemy_url), "artefacts": len(kept)}
+            about: dict[str, Any] = {"format": FORMAT, "kind": _kind(settings.sqlalchemy_url), "artefacts": len(kept)}
             about |= {"revision": migrate.current_revision(settings.sqlalchemy_url)}
             _add(tar, ABOUT, json.dumps(about).encode())
         part.replace(file)
