@@ -67,8 +67,8 @@ def seen_in(if_match: str | None) -> str:
 
 
 def require_unchanged(session: Session, number: int, if_match: str | None) -> None:
-    """Raise `PreconditionFailed` if If-Match is given and is not what is stored."""
-    if if_match is not None and seen_in(if_match) != service.seen_digest(lock_candidate(session, number)):
+    """Raise `PreconditionRequired` without If-Match, `PreconditionFailed` if it is not what is stored."""
+    if seen_in(if_match) != service.seen_digest(lock_candidate(session, number)):
         raise PreconditionFailed(f"Candidate {number} is not what If-Match names: look again.")
 
 

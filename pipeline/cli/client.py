@@ -75,7 +75,9 @@ class Client:
         return self.get(f"/reviews/{number}")
 
     def decide(self, number: int, verb: str, seen: str | None = None, **body: Any) -> dict[str, Any]:
-        """Take a decision on a candidate; `seen` names what was seen."""
+        """Take a decision on a candidate; `seen` names what was seen, by default what is there now."""
+        if seen is None and body:
+            seen = self.review(number)["seen"]
         return self.post(f"/reviews/{number}/{verb}", body or None, **({"If-Match": f'"{seen}"'} if seen else {}))
 
     def adapters(self) -> list[dict[str, Any]]:

@@ -83,7 +83,8 @@ def test_the_audit_tells_what_happened_and_who_decided(
     client: TestClient, story: None, reviewer: dict[str, str]
 ) -> None:
     number = client.get("/api/v1/candidates", params={"state": "waiting"}).json()["candidates"][0]["id"]
-    client.post(f"/api/v1/reviews/{number}/reject", json={"reason": "no"}, headers=reviewer).raise_for_status()
+    named = {**reviewer, "If-Match": client.get(f"/api/v1/reviews/{number}").headers["etag"]}
+    client.post(f"/api/v1/reviews/{number}/reject", json={"reason": "no"}, headers=named).raise_for_status()
     page = client.get("/api/v1/audit", params={"kind": "candidate", "limit": 1}).json()
     assert (page["audit"][0]["topic"], page["audit"][0]["more"]["by"]) == ("review.reject", "local")
     older = client.get("/api/v1/audit", params={"kind": "candidate", "limit": 1, "cursor": page["next"]}).json()

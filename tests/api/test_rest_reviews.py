@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 from pipeline.database.models import PrincipalKind, Role
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.review.repository import get_candidate
+from pipeline.settings import get_settings
 
 Sweep = Callable[..., int]
 Headers = dict[str, str]
@@ -66,9 +67,25 @@ def test_an_approval_releases_and_runs_the_affected_models_again(
 
 
 @pytest.mark.parametrize("tag", [None, "*", "", "unquoted", '"a", "b"'])
-def test_an_approval_must_name_what_was_seen(client: TestClient, reviewer: Headers, tag: str | None) -> None:
-    answer = decide(client, "approve", {**reviewer, **({} if tag is None else {"If-Match": tag})})
-    assert (answer.status_code, answer.json()["code"]) == (428, "precondition_required")
+def test_a_decision_must_name_what_was_seen(client: TestClient, reviewer: Headers, tag: str | None) -> None:
+    named = {**reviewer, **({} if tag is None else {"If-Match": tag})}
+    for decision, more in (("approve", {}), ("reject", {}), ("changes", {}), ("strike", {"position": 1})):
+        answer = decide(client, decision, named, **more)
+        assert (answer.status_code, answer.json()["code"]) == (428, "precondition_required")
+
+
+def test_the_first_of_two_approvals_releases_nothing(
+    client: TestClient, reviewer: Headers, token: Callable[..., Headers], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPYRE_FACTORY_TWO_PERSONS", "true")
+    get_settings.cache_clear()
+    tag = seen(client)
+    first = decide(client, "approve", {**reviewer, "If-Match": tag})
+    assert (first.status_code, first.json()) == (200, {"adapter": None, "runs": [], "also": []})
+    again = decide(client, "approve", {**reviewer, "If-Match": tag})
+    assert (again.status_code, again.json()["code"]) == (409, "second_person_needed")
+    other = token("second", PrincipalKind.HUMAN, Role.REVIEWER)
+    assert decide(client, "approve", {**other, "If-Match": tag}).json()["adapter"]["version"] == 1
 
 
 @pytest.mark.parametrize("decision", ["approve", "reject", "changes"])
@@ -90,22 +107,23 @@ def test_a_decision_needs_a_reason_and_nothing_unknown(client: TestClient, revie
 def test_the_other_decisions_are_stored_with_their_reason(
     client: TestClient, reviewer: Headers, decision: str, state: str
 ) -> None:
-    assert decide(client, decision, reviewer).json()["state"] == state
+    named = {**reviewer, "If-Match": seen(client)}
+    assert decide(client, decision, named).json()["state"] == state
     (review,) = client.get("/api/v1/reviews/1").json()["reviews"]
     assert (review["decision"], review["reason"]) == (decision, "because")
-    again = decide(client, decision, reviewer)
+    again = decide(client, decision, named)
     assert (again.status_code, again.json()["code"]) == (409, "not_reviewable")
 
 
 def test_striking_a_patch_makes_a_smaller_candidate(client: TestClient, reviewer: Headers) -> None:
-    smaller = decide(client, "strike", reviewer, position=2).json()
+    smaller = decide(client, "strike", {**reviewer, "If-Match": seen(client)}, position=2).json()
     assert (smaller["id"], smaller["patches"], smaller["state"]) == (2, ["P56", "P20", "P63"], "verifying")
     assert client.get("/api/v1/reviews/1").json()["state"] == "superseded"
     assert client.get("/api/v1/reviews/2").json()["struck_from"] == 1
 
 
 def test_a_patch_that_is_not_there_cannot_be_struck(client: TestClient, reviewer: Headers) -> None:
-    answer = decide(client, "strike", reviewer, position=9)
+    answer = decide(client, "strike", {**reviewer, "If-Match": seen(client)}, position=9)
     assert (answer.status_code, answer.json()["code"]) == (404, "patch_not_in_set")
 
 
