@@ -19,11 +19,8 @@ from api.rest import (
     accounts,
     adapters,
     bench,
-<<<<<<< HEAD
-    costs,
-=======
     blind,
->>>>>>> 755f66b (Blind reviews: candidates whose truth is known measure what reviewers let through and how they agree)
+    costs,
     findings,
     messages,
     models,
@@ -56,24 +53,8 @@ def create_app() -> FastAPI:
         redoc_url=None,
     )
     rest = APIRouter(dependencies=[Depends(refuse_unknown_query)], responses=PROBLEMS)
-<<<<<<< HEAD
-    for noun in (models, findings, requests, reviews, rules, adapters, sweeps, runs, profiles, bench, costs, accounts, messages):
-=======
-    for noun in (
-        models,
-        findings,
-        requests,
-        reviews,
-        adapters,
-        sweeps,
-        runs,
-        profiles,
-        bench,
-        accounts,
-        messages,
-        blind,
-    ):
->>>>>>> 755f66b (Blind reviews: candidates whose truth is known measure what reviewers let through and how they agree)
+    nouns = (models, findings, requests, reviews, blind, rules, adapters, sweeps, runs, profiles, bench, costs)
+    for noun in (*nouns, accounts, messages):
         rest.include_router(noun.router)
     rest.include_router(operations.router)
     app.include_router(rest)

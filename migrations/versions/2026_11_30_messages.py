@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "2026_11_30_messages"
-down_revision = "2026_11_30_hardware"
+down_revision = "2026_11_30_rules"
 branch_labels = None
 depends_on = None
 
