@@ -30,7 +30,8 @@ def recorded(client: TestClient, headers: dict[str, str], paths: dict[str, Any])
         url = path
         for name, value in {**values, **extra}.items():
             url = url.replace("{" + name + "}", str(value))
-        more = {"If-Match": _seen(client, extra["number"])} if path.startswith(f"{API}/reviews") and body else {}
+        decided = body is not None and path.startswith((f"{API}/reviews", f"{API}/rules"))
+        more = {"If-Match": _seen(client, path, extra["number"])} if decided else {}
         answer = client.request(method, url, json=body, headers={**headers, **more})
         assert answer.is_success, (method, url, answer.text)
         document = answer.json()
@@ -40,8 +41,12 @@ def recorded(client: TestClient, headers: dict[str, str], paths: dict[str, Any])
     return {key: found[key] for key in sorted(found) if key.split()[1] in paths}
 
 
-def _seen(client: TestClient, number: int) -> str:
-    return str(client.get(f"{API}/reviews/{number}").headers["etag"])
+def _seen(client: TestClient, path: str, number: int) -> str:
+    """What a decision on this review or rule has to name."""
+    if path.startswith(f"{API}/reviews"):
+        return str(client.get(f"{API}/reviews/{number}").headers["etag"])
+    rows = client.get(f"{API}/rules", params={"state": "all"}).json()["rules"]
+    return next(f'"{row["seen"]}"' for row in rows if row["id"] == number)
 
 
 Step = tuple[str, str, dict[str, Any] | None, dict[str, Any]]
@@ -68,6 +73,10 @@ STORY: tuple[Step, ...] = (
     ("GET", f"{API}/sweeps/compare?first=1&second=2", None, {}),
     ("GET", f"{API}/runs/{{number}}", None, {"number": 1}),
     ("GET", f"{API}/bench", None, {}),
+    ("GET", f"{API}/costs", None, {}),
+    ("GET", f"{API}/rules", None, {}),
+    ("POST", f"{API}/rules/{{number}}/accept", {"reason": "It holds on its domain."}, {"number": 1}),
+    ("POST", f"{API}/rules/{{number}}/reject", {"reason": "Its domain is too wide."}, {"number": 2}),
     ("POST", f"{API}/requests", {"model": "acme/albert-one", "note": "for search"}, {}),
     ("GET", f"{API}/requests/{{request_id}}", None, {}),
     ("POST", f"{API}/requests/{{request_id}}/cancel", None, {}),

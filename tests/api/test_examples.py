@@ -12,8 +12,17 @@ import pytest
 from fastapi.testclient import TestClient
 
 from api.examples import FILE, stored_examples
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.review.repository import get_candidate
+from pipeline.rules.service import store_rule
 
 from .recorder import recorded
+
+RULE: dict[str, Any] = {
+    "name": "", "match": "pow(x, 3.0)", "to": "mul(x, mul(x, x))", "domain": "|x| <= 8",
+    "near_misses": ["pow(x, 4.0)"], "tests": {"points": 5, "largest_difference": 0.0, "near_misses_refused": 1},
+    "data": {},
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -50,6 +59,10 @@ def test_a_real_installation_answers_with_the_fields_of_the_examples(
 ) -> None:
     sweep("acme/albert-one", "acme/bert-stock-real", "acme/xlm-two", "acme/mpnet-three", "acme/roberta-four")
     sweep("acme/albert-one")
+    with unit_of_work() as session:
+        candidate = get_candidate(session, 1)
+        for name in ("drafted_pow_1", "drafted_pow_2"):
+            store_rule(session, candidate, candidate.patches[0], {**RULE, "name": name, "to": f"{RULE['to']} #{name}"})
     found = recorded(client, reviewer, document["paths"])
     if os.environ.get("SPYRE_RECORD_EXAMPLES"):
         FILE.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
