@@ -24,7 +24,7 @@ from .patches.base import Patch, PatchContext
 from .patches.document import ReplayDocuments
 from .patches.dtype import DTYPES, RunDtype
 from .patches.registry import check_set, patch_from
-from .placement import Placement, place_on_host
+from .placement import Placement, host_dtype, place_on_host
 from .reversal import Reversal
 from .runner import DocumentRunner, Runner, compile_blocks
 from .structure import find_blocks
@@ -80,7 +80,7 @@ def adapt(
         facts = _facts(model, chosen, patches, digests, context, compile)
         facts |= {"adapter": adapter and adapter.summary(), "evidence": manifest.evidence if manifest else ()}
         _apply(model, chosen, context, undo, compile)
-        _keep_head(whole, model, undo)
+        _keep_head(whole, model, undo, context.dtype)
     except BaseException:
         undo()
         raise
@@ -178,12 +178,12 @@ def _forward(model: nn.Module, context: PatchContext, undo: Reversal, compile_th
     return Runner(model, context, placement)
 
 
-def _keep_head(whole: nn.Module, base: nn.Module, undo: Reversal) -> None:
+def _keep_head(whole: nn.Module, base: nn.Module, undo: Reversal, dtype: torch.dtype) -> None:
     """Of a model with a head: the head to the host's dtype, the same answers to copying and moving as the base's."""
     if whole is base:
         return
     inside = {id(module) for module in base.modules()}
-    place_on_host((m for m in whole.modules() if id(m) not in inside), undo)
+    place_on_host((m for m in whole.modules() if id(m) not in inside), undo, host_dtype(dtype))
     undo.set_attribute(whole, MARK, True)
     guard(whole, undo)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import AutoModel, PreTrainedConfig
+from transformers import PreTrainedConfig
 
 from .digests import name_of
 from .errors import StructureUnknown
@@ -23,6 +23,7 @@ from .structure import (
     position_table,
 )
 from .tasks import base_of
+from .towers import build
 
 ANY = "any"
 ACTIVATION_FIELDS = ("hidden_act", "activation", "activation_function", "hidden_activation")
@@ -32,7 +33,7 @@ def model_on_meta(config: PreTrainedConfig) -> nn.Module:
     """The stock model of a config without storage. Raises StructureUnknown for a config no stock class is made for."""
     try:
         with torch.device("meta"):
-            return AutoModel.from_config(config, trust_remote_code=False).eval()
+            return build(config).eval()
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise StructureUnknown(f"no stock model for {type(config).__name__}: {error}") from error
 

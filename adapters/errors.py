@@ -9,6 +9,7 @@ AdapterError
 ├── DocumentRefused      an operator document breaks a rule
 ├── ManifestRefused      an adapter's manifest cannot be read
 ├── StructureUnknown     no transformer blocks or attention were found in a model
+├── NotRemapped          a configuration of another class says what the stock one cannot do
 ├── ModelNotReady        the model is not a stock one on the CPU in eval mode
 ├── AlreadyAdapted       the model is adapted already
 ├── StockGone            the stock weights were not kept, so there is no way back to them
@@ -85,6 +86,12 @@ class StructureUnknown(AdapterError):
     """No transformer blocks or attention modules were found in the model."""
 
     code = "structure_unknown"
+
+
+class NotRemapped(AdapterError):
+    """A configuration says something the stock class cannot do; the message is one clause that names the field."""
+
+    code = "not_remapped"
 
 
 class ModelNotReady(AdapterError):

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from .patches.base import HostCall
 from .reversal import Reversal
 from .structure import embeddings_of, encoder_of, find_blocks, heads_of
 
@@ -30,13 +31,17 @@ class Placement:
         host_inputs: Iterable[str] = (),
     ) -> None:
         self.device, self.dtype = device, dtype
-        self.host_dtype = torch.float64 if dtype == torch.float64 else torch.float32
-        self._model = model
+        self.host_dtype = host_dtype(dtype)
+        self._model, self._call = model, HostCall()
         self._host = [*host, *heads_of(model)]
         embeddings = embeddings_of(model)
         self._host_embeddings = embeddings if any(m is embeddings for m in self._host) else None
         self._encoder = encoder_of(model, find_blocks(model))
         self._stays = frozenset(host_inputs) | (TOKEN_INPUTS if self._host_embeddings is not None else frozenset())
+
+    def begin(self, call: HostCall) -> None:
+        """What the host stages learn about the call that starts now: heads read what it says was not added."""
+        self._call = call
 
     def apply(self) -> Reversal:
         """Puts every part in its place. The result takes it back: original Parameters and buffers by identity."""
@@ -74,7 +79,9 @@ class Placement:
         return map_tensors(args, self.fetch)
 
     def _to_host(self, module: nn.Module, args: Any, output: Any) -> Any:
-        return map_tensors(output, self.fetch)
+        """What heads read: without tokens added at the end, which a head that reads the last place would take."""
+        call = HostCall() if self._call.left else self._call
+        return map_tensors(output, lambda t: cropped(self.fetch(t), call))
 
     def fetch(self, value: torch.Tensor) -> torch.Tensor:
         """The tensor on the host; floats in the host's dtype, converted on the way so that fp16 limits nothing."""
@@ -90,12 +97,17 @@ class Placement:
         }
 
 
-def place_on_host(modules: Iterable[nn.Module], undo: Reversal) -> None:
-    """Casts modules that stay on the CPU to fp32; a Parameter that two of them share stays shared."""
+def host_dtype(dtype: torch.dtype) -> torch.dtype:
+    """The dtype of what stays on the host in a run of `dtype`: fp32, or fp64 where the run is."""
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def place_on_host(modules: Iterable[nn.Module], undo: Reversal, dtype: torch.dtype = torch.float32) -> None:
+    """Casts modules that stay on the CPU to `dtype`; a Parameter that two of them share stays shared."""
     made: dict[tuple[int, torch.device], nn.Parameter] = {}
     for module in modules:
-        _place_parameters(module, torch.device("cpu"), torch.float32, undo, made)
-        _place_buffers(module, torch.device("cpu"), torch.float32, undo)
+        _place_parameters(module, torch.device("cpu"), dtype, undo, made)
+        _place_buffers(module, torch.device("cpu"), dtype, undo)
 
 
 def _place_parameters(
@@ -129,6 +141,13 @@ def _moved(value: torch.Tensor, device: torch.device, dtype: torch.dtype) -> tor
     if value.is_meta:
         return torch.empty_like(value, dtype=wanted, device="cpu" if device.type == "cpu" else "meta")
     return value.to(wanted).to(device)
+
+
+def cropped(value: torch.Tensor, call: HostCall) -> torch.Tensor:
+    """Token vectors [batch, padded length, size] without the added tokens; anything else as it is."""
+    if not call.added or value.ndim != 3 or value.shape[1] != call.length + call.added:
+        return value
+    return value[:, call.added :].contiguous() if call.left else value[:, : call.length].contiguous()
 
 
 def map_tensors(value: Any, change: Any) -> Any:

@@ -14,7 +14,7 @@ from torch import nn
 from .errors import ShapeRefused
 from .limits import check_inputs, longest_input
 from .patches.base import HostCall, PatchContext
-from .placement import Placement, map_tensors
+from .placement import Placement, cropped, map_tensors
 from .reversal import Reversal
 from .structure import Block, token_type_table
 
@@ -44,10 +44,11 @@ class Runner:
             call = HostCall()
             values = self._complete(self._named(args, kwargs))
             check_inputs(self._name, values, self._longest)
+            self._placement.begin(call)
             for stage in self._stages:
                 values = stage(values, call)
             output = self._forward(**self._placement.inputs(values))
-            return map_tensors(output, lambda t: _cropped(self._placement.fetch(t), call))
+            return map_tensors(output, lambda t: cropped(self._placement.fetch(t), call))
 
     def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         named = {**dict(zip(self._parameters, args, strict=False)), **kwargs}
@@ -119,10 +120,3 @@ def recompiling_is_limited() -> Iterator[None]:
         accumulated_recompile_limit=ACCUMULATED_LIMIT,
     ):
         yield
-
-
-def _cropped(value: torch.Tensor, call: HostCall) -> torch.Tensor:
-    """Token vectors [batch, padded length, size] without the added tokens; anything else as it is."""
-    if not call.added or value.ndim != 3 or value.shape[1] != call.length + call.added:
-        return value
-    return value[:, call.added :].contiguous() if call.left else value[:, : call.length].contiguous()

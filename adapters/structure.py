@@ -12,11 +12,14 @@ from torch import fx, nn
 
 from .digests import source_of
 from .errors import StructureUnknown
-from .rebinding import own_function
+from .rebinding import named_globals, own_function
 
 HEAD_COUNT_ATTRIBUTES = ("num_attention_heads", "n_heads", "num_heads")
 HEAD_SIZE_ATTRIBUTES = ("attention_head_size", "head_dim", "key_value_proj_dim", "head_size")
 ALL_HEADS_ATTRIBUTES = ("all_head_size", "inner_dim")
+POSITION_TABLES = ("position_embeddings", "position_embedding", "wpe")
+CAUSAL_MAKERS = frozenset({"create_causal_mask", "create_sliding_window_causal_mask"})
+BOTH_WAYS_MAKERS = frozenset({"create_bidirectional_mask", "create_bidirectional_sliding_window_mask"})
 HEAD_MODULES = ("pooler", "pooler_activation")
 
 
@@ -249,9 +252,11 @@ def counts_positions_by_id(model: nn.Module) -> bool:
 
 
 def position_table(model: nn.Module) -> nn.Embedding | None:
-    """The table of learned absolute positions, or None."""
-    table = getattr(embeddings_of(model), "position_embeddings", None)
-    return table if isinstance(table, nn.Embedding) else None
+    """The table of learned absolute positions, in the embeddings or beside them, or None."""
+    embeddings = embeddings_of(model)
+    beside = model.get_submodule(path_of(model, embeddings).rpartition(".")[0])
+    found = (getattr(part, name, None) for part in (embeddings, beside) for name in POSITION_TABLES)
+    return next((table for table in found if isinstance(table, nn.Embedding)), None)
 
 
 def token_type_table(model: nn.Module) -> nn.Embedding | None:
@@ -266,5 +271,19 @@ def has_rotary(model: nn.Module) -> bool:
 
 
 def is_causal(model: nn.Module) -> bool:
-    """True if any module of the model says that it may only look back."""
-    return any(getattr(module, "is_causal", False) is True for module in model.modules())
+    """True if a token of the model sees none behind it.
+
+    A module of it says so, or, where none does (text towers say it in the call only), it makes causal masks and no
+    others, and its configuration does not turn them off.
+    """
+    if any(getattr(module, "is_causal", False) is True for module in model.modules()):
+        return True
+    config = getattr(model, "config", None)
+    both_ways = getattr(config, "use_bidirectional_attention", None) in (True, "all")
+    off = both_ways or getattr(config, "is_causal", None) is False
+    return not off and any(_makes_causal_masks_only(module) for module in model.modules())
+
+
+def _makes_causal_masks_only(module: nn.Module) -> bool:
+    methods = named_globals(type(module)).values()
+    return any(names & CAUSAL_MAKERS and not names & BOTH_WAYS_MAKERS for names in methods)

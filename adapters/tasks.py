@@ -5,10 +5,13 @@ from __future__ import annotations
 from torch import nn
 
 from .errors import WrongTask
+from .towers import text_tower
 
 
 def base_of(model: nn.Module) -> nn.Module:
     """The model whose blocks are adapted: the model itself, or what its head (or a shell around it) stands on.
+
+    Of a model with parts for images or sound it is the part that reads text.
 
     Raises WrongTask for a model that generates text: adapters are verified for one pass without a cache.
     """
@@ -19,6 +22,7 @@ def base_of(model: nn.Module) -> nn.Module:
             "load the checkpoint with AutoModel"
         )
     base = getattr(model, "base_model", model)
+    base = text_tower(model) if base is model else base
     return model if base is model or not isinstance(base, nn.Module) else base_of(base)
 
 

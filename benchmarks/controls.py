@@ -90,7 +90,12 @@ def narrowed(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def cut_vocabulary(config: dict[str, Any]) -> dict[str, Any]:
-    """The configuration with a small token table; special ids beyond it move inside, each to its own."""
+    """The configuration with a small token table; special ids beyond it move inside, each to its own.
+
+    Of a model with parts it is the table of the part that reads text.
+    """
+    if isinstance(config.get("text_config"), dict):
+        return {**config, "text_config": cut_vocabulary(config["text_config"])}
     if (config.get("vocab_size") or 0) <= VOCABULARY:
         return dict(config)
     ids = sorted(k for k, v in config.items() if k.endswith("_token_id") and isinstance(v, int) and v >= VOCABULARY)

@@ -50,7 +50,7 @@ def entry_of(name: str) -> Any:
 
     row = load_table()[name]
     listed = families()[row["type"]]
-    config = cut_vocabulary({**(listed.config or {}), **row.get("width", {})})
+    config = cut_vocabulary(with_width(listed.config or {}, row.get("width", {})))
     return replace(
         listed,
         model_id=f"families/{name}",
@@ -63,10 +63,19 @@ def entry_of(name: str) -> Any:
     )
 
 
+def with_width(config: dict[str, Any], width: dict[str, Any]) -> dict[str, Any]:
+    """The configuration with other sizes; of parts, the one that reads text gets them."""
+    if isinstance(config.get("text_config"), dict):
+        return {**config, "text_config": {**config["text_config"], **width}}
+    return {**config, **width}
+
+
 def shallow(config: dict[str, Any], layers: int) -> dict[str, Any]:
-    """The configuration with `layers` layers, or one period of its kinds of layers."""
+    """The configuration with `layers` layers, or one period of its kinds; of parts, the one that reads text."""
     from pipeline.weights.synthetic.build import load_config, truncated_config
 
+    if isinstance(config.get("text_config"), dict):
+        return {**config, "text_config": shallow(config["text_config"], layers)}
     cut = truncated_config(load_config(config), layers).config.to_dict()
     return {**cut, "architectures": config.get("architectures"), "torch_dtype": config.get("torch_dtype")}
 

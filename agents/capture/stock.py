@@ -12,12 +12,17 @@ from .errors import CaptureRefused
 
 
 def config_of(data: dict[str, Any]) -> Any:
-    """The transformers config of a config.json's content. Raises CaptureRefused for a class transformers lacks."""
+    """The transformers config of a config.json's content: that of the part which reads text.
+
+    Raises CaptureRefused for a class transformers lacks.
+    """
     from transformers import AutoConfig
+
+    from adapters.towers import text_part
 
     fields = {k: v for k, v in data.items() if k not in ("model_type", "auto_map")}
     try:
-        config = AutoConfig.for_model(data["model_type"], **fields)
+        config = text_part(AutoConfig.for_model(data["model_type"], **fields))
     except (KeyError, ValueError, TypeError) as error:
         raise CaptureRefused(f"transformers knows no such config: {error}") from error
     if hasattr(config, "use_cache"):
@@ -30,8 +35,12 @@ def build_model(config: Any) -> nn.Module:
     import transformers
     from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING
 
+    from adapters.towers import build
+
     encoder_only = getattr(config, "is_encoder_decoder", False) and type(config) in MODEL_FOR_TEXT_ENCODING_MAPPING
-    auto = transformers.AutoModelForTextEncoding if encoder_only else transformers.AutoModel
+    if not encoder_only:
+        return build(config, dtype=torch.float32).eval()
+    auto = transformers.AutoModelForTextEncoding
     model: nn.Module = auto.from_config(config, dtype=torch.float32, trust_remote_code=False)
     return model.eval()
 

@@ -16,6 +16,9 @@ from pipeline.errors import CheckpointProblem, EnvironmentProblem
 _POOLING_MODES = frozenset({"mean", "cls", "max", "lasttoken", "weightedmean", "mean_sqrt_len_tokens"})
 """Pooling that a sentence-transformers Pooling module does; other values of a row leave the chain undeclared."""
 
+_OWN_POOLING = {"clip projection": "lasttoken", "siglip pooled": "lasttoken", "clap projection": "cls"}
+"""The token that a text tower's own pooling reads, in the words of a Pooling module: the end token is the last one."""
+
 _ST = "sentence_transformers.models"
 
 
@@ -45,11 +48,17 @@ def entry_files(entry: CatalogueEntry) -> dict[str, bytes]:
     if entry.config is None:
         return {}
     documents: dict[str, Any] = {"config.json": entry.config}
-    if entry.pooling in _POOLING_MODES:
-        documents |= _chain(entry, str(entry.pooling))
+    mode = pooling_mode(entry.pooling)
+    if mode in _POOLING_MODES:
+        documents |= _chain(entry, str(mode))
     if entry.max_seq_length is not None:
         documents["sentence_bert_config.json"] = {"max_seq_length": entry.max_seq_length, "do_lower_case": False}
     return {name: json.dumps(value, indent=1).encode() for name, value in documents.items()}
+
+
+def pooling_mode(pooling: str | None) -> str | None:
+    """A row's pooling as the mode of a Pooling module where there is one that reads the same tokens."""
+    return _OWN_POOLING.get(pooling or "", pooling)
 
 
 def _chain(entry: CatalogueEntry, mode: str) -> dict[str, Any]:

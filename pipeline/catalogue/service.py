@@ -11,7 +11,7 @@ from pathlib import Path
 from agents.types import FailureKind, canonical
 from pipeline.catalogue.entry import CatalogueEntry
 from pipeline.catalogue.file_import import import_file
-from pipeline.catalogue.folder import entry_files
+from pipeline.catalogue.folder import entry_files, pooling_mode
 from pipeline.catalogue.hub import HubClient, hub_client
 from pipeline.catalogue.starter import load_starter
 from pipeline.catalogue.store import CatalogueStore, StoredCatalogue
@@ -63,7 +63,7 @@ def inspect_entry(entry: CatalogueEntry) -> Inspection:
     if entry.config is None:
         return Inspection(entry.model_id, entry.revision, model_type=entry.model_type, problem=_no_config(entry))
     found = inspect_checkpoint(_source(entry))
-    pooling = (entry.pooling,) if entry.pooling else found.chain.pooling
+    pooling = (str(pooling_mode(entry.pooling)),) if entry.pooling else found.chain.pooling
     return replace(
         found,
         weights_form=entry.weights_form,

@@ -22,23 +22,27 @@ def build_meta(folder: Path) -> Any:
 def load_weights(folder: Path) -> Any:
     """The stock model with the folder's safetensors, fp32 on the CPU, eval. No remote code, no network.
 
-    Raises CheckpointProblem (`malformed`) if the files do not hold the model's tensors.
+    Of a model with parts for images or sound, the part that reads text. Raises CheckpointProblem (`malformed`) if the
+    files do not hold the model's tensors.
     """
     import torch
-    from transformers import AutoModel, AutoModelForTextEncoding
+    from transformers import AutoModelForTextEncoding
 
+    from adapters.towers import loader, text_tower
     from pipeline.errors import CheckpointProblem
-    from pipeline.weights.synthetic.build import load_config
+    from pipeline.weights.synthetic.build import load_whole_config
 
-    config = _without_cache(load_config(folder))
-    auto = AutoModelForTextEncoding if getattr(config, "is_encoder_decoder", False) else AutoModel
+    config = load_whole_config(folder)
+    for each in (config, config.get_text_config()):
+        _without_cache(each)
+    auto = AutoModelForTextEncoding if getattr(config, "is_encoder_decoder", False) else loader(config)
     try:
         model = auto.from_pretrained(
             str(folder), config=config, dtype=torch.float32, local_files_only=True, use_safetensors=True
         )
     except (OSError, RuntimeError, ValueError) as error:
         raise CheckpointProblem("malformed", f"weights in {folder} do not load: {str(error)[:300]}") from error
-    return model.eval()
+    return text_tower(model).eval()
 
 
 def _without_cache(config: Any) -> Any:

@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from adapters.errors import NotRemapped
+from adapters.remap import remapped
 from agents.types import FailureKind
 from pipeline.catalogue.entry import WeightsForm
 from pipeline.errors import BadInput, CheckpointProblem
@@ -125,18 +127,26 @@ def _judge(source: Source, names: list[str], base: Inspection, config: dict[str,
 
 
 def _facts(source: Source, names: list[str], base: Inspection, config: dict[str, Any], chain: Chain) -> Inspection:
-    kind = config.get("model_type")
+    kind, stock = config.get("model_type"), _stock_words(config)
     architectures = config.get("architectures") or ()
     return _with(
         base,
         config=config,
         model_type=kind if isinstance(kind, str) else None,
         architectures=tuple(str(a) for a in architectures) if isinstance(architectures, list) else (),
-        native_class=native_class(kind) if isinstance(kind, str) else None,
+        native_class=native_class(str(stock["model_type"])) if isinstance(kind, str) and stock else None,
         chain=chain,
         ships_code=bool(config.get("auto_map")) or bool(python_files(names)),
         static=chain.static or kind in STATIC_TYPES,
     )
+
+
+def _stock_words(config: dict[str, Any]) -> dict[str, Any]:
+    """The configuration as a stock class' one; empty if the stock class cannot stand for the one it is of."""
+    try:
+        return remapped(config) or config
+    except NotRemapped:
+        return {}
 
 
 def _pickled_module(names: list[str], chain: Chain) -> str | None:
@@ -177,9 +187,7 @@ def _config_problem(source: Source, form: WeightsForm, config: Any) -> Problem:
 def _structure_problem(source: Source, facts: Inspection, config: dict[str, Any]) -> Problem | None:
     """The first reason why no graph can be captured, in the order in which a reader would want to know it."""
     if _needs_remote_code(facts, config):
-        return _problem(
-            source, FailureKind.REMOTE_CODE, "it runs only with code from its repository, which is never executed"
-        )
+        return _problem(source, FailureKind.REMOTE_CODE, _why_remote(config))
     if facts.native_class is None:
         return _problem(source, FailureKind.UNKNOWN_ARCHITECTURE, _unknown_architecture(facts.model_type))
     fault = size_fault(config)
@@ -194,6 +202,14 @@ def _structure_problem(source: Source, facts: Inspection, config: dict[str, Any]
     return None
 
 
+def _why_remote(config: dict[str, Any]) -> str:
+    try:
+        remapped(config)
+    except NotRemapped as error:
+        return f"{error}; its own code is never executed"
+    return "it runs only with code from its repository, which is never executed"
+
+
 def _unknown_architecture(model_type: str | None) -> str:
     if model_type is None:
         return "its config.json names no model_type"
@@ -205,7 +221,9 @@ def _needs_remote_code(facts: Inspection, config: dict[str, Any]) -> bool:
     if facts.chain.foreign is not None:
         return True
     stock = facts.native_class is not None and (
-        not facts.architectures or any(name in native_classes().names for name in facts.architectures)
+        _stock_words(config) is not config
+        or not facts.architectures
+        or any(name in native_classes().names for name in facts.architectures)
     )
     return not stock and (bool(config.get("auto_map")) or (facts.native_class is None and facts.ships_code))
 

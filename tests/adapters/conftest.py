@@ -61,7 +61,7 @@ def lively(model: nn.Module) -> nn.Module:
 
 def _values(name: str, parameter: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     noise = torch.randn(parameter.shape, generator=generator)
-    if parameter.ndim == 1:
+    if parameter.ndim < 2:
         return noise * 0.2 + float("norm" in name.lower() and name.endswith("weight"))
     wide = 1.6 if any(word in name for word in ("query", "key", ".q.", ".k.", "q_lin", "k_lin")) else 1.0
     return noise * wide / parameter.shape[1] ** 0.5

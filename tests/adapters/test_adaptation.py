@@ -16,7 +16,8 @@ from torch import nn
 import adapters
 from adapters import adapt
 from adapters.errors import AlreadyAdapted, ModelNotReady, PatchDoesNotApply, SpyreNoAdapterError
-from adapters.runner import _cropped, recompiling_is_limited
+from adapters.placement import cropped
+from adapters.runner import recompiling_is_limited
 
 FAMILIES = ["bert", "albert", "roberta", "mpnet", "distilbert", "electra"]
 P20 = {"pattern": "P20", "parameters": {"head_dim": 32, "padded_head_dim": 64}}
@@ -246,9 +247,9 @@ def test_only_token_vectors_are_cropped() -> None:
     from adapters.patches.base import HostCall
 
     call = HostCall(length=3, added=1)
-    assert _cropped(torch.ones(2, 4, 5), call).shape == (2, 3, 5)
-    assert _cropped(torch.ones(2, 4), call).shape == (2, 4)
-    assert _cropped(torch.arange(8.0).view(1, 4, 2), HostCall(3, 1, left=True))[0, 0].tolist() == [2.0, 3.0]
+    assert cropped(torch.ones(2, 4, 5), call).shape == (2, 3, 5)
+    assert cropped(torch.ones(2, 4), call).shape == (2, 4)
+    assert cropped(torch.arange(8.0).view(1, 4, 2), HostCall(3, 1, left=True))[0, 0].tolist() == [2.0, 3.0]
 
 
 def test_real_minilm_patched_on_the_cpu_equals_stock(minilm_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -58,21 +59,49 @@ def _mark(x: Tensor, common: float, first: float) -> Tensor:
 def load_config(source: Any) -> Any:
     """The stock config of a folder with config.json, of a dictionary, or the config itself (copied).
 
+    Of a model with parts for images or sound it is that of the part that reads text (`adapters.towers`).
     Raises CheckpointProblem `unknown_architecture` or `malformed`. Remote code is never used.
     """
+    from adapters.towers import text_part
+
+    config = load_whole_config(source)
+    try:
+        return text_part(config)
+    except (ValueError, KeyError) as error:
+        raise CheckpointProblem("unknown_architecture", f"no stock model for the config: {_line(error)}") from error
+    except (RuntimeError, TypeError, AttributeError) as error:
+        raise CheckpointProblem("malformed", f"the config builds no model: {_line(error)}") from error
+
+
+def load_whole_config(source: Any) -> Any:
+    """The config with those of all its parts, in the words of the stock class (`adapters.remap`).
+
+    Raises as `load_config` does.
+    """
     from transformers import AutoConfig, PreTrainedConfig
+
+    from adapters.errors import NotRemapped
+    from adapters.remap import remapped
 
     if isinstance(source, PreTrainedConfig):
         return copy.deepcopy(source)
     try:
-        if isinstance(source, dict):
-            fields = {k: v for k, v in source.items() if k != "model_type"}
-            return AutoConfig.for_model(source["model_type"], **fields)
+        fields = source if isinstance(source, dict) else _fields_of(Path(source))
+        fields = remapped(fields) or (fields if isinstance(source, dict) else None)
+        if fields is not None:
+            return AutoConfig.for_model(fields["model_type"], **{k: v for k, v in fields.items() if k != "model_type"})
         return AutoConfig.from_pretrained(Path(source), local_files_only=True, trust_remote_code=False)
+    except NotRemapped as error:
+        raise CheckpointProblem("remote_code", f"{error}") from error
     except (KeyError, ValueError) as error:
         raise CheckpointProblem("unknown_architecture", f"transformers knows no such config: {_line(error)}") from error
     except (OSError, TypeError) as error:
         raise CheckpointProblem("malformed", f"config of {source!s} cannot be read: {_line(error)}") from error
+
+
+def _fields_of(folder: Path) -> dict[str, Any]:
+    fields = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    return fields if isinstance(fields, dict) else {}
 
 
 def build_stock(config: Any, architecture: str | None = None) -> nn.Module:
@@ -98,6 +127,8 @@ def _construct(config: Any, architecture: str | None) -> nn.Module:
     import transformers
     from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING
 
+    from adapters.towers import build
+
     if architecture is not None:
         found = getattr(transformers, architecture, None)
         if not (isinstance(found, type) and issubclass(found, transformers.PreTrainedModel)):
@@ -105,8 +136,11 @@ def _construct(config: Any, architecture: str | None) -> nn.Module:
         build: Any = found
         return build._from_config(config, dtype=torch.float32)
     encoder_only = getattr(config, "is_encoder_decoder", False) and type(config) in MODEL_FOR_TEXT_ENCODING_MAPPING
-    auto = transformers.AutoModelForTextEncoding if encoder_only else transformers.AutoModel
-    built: nn.Module = auto.from_config(config, dtype=torch.float32, trust_remote_code=False)
+    if not encoder_only:
+        return build(config, dtype=torch.float32)
+    built: nn.Module = transformers.AutoModelForTextEncoding.from_config(
+        config, dtype=torch.float32, trust_remote_code=False
+    )
     return built
 
 

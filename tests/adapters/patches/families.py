@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 from transformers import AutoConfig, AutoModel, AutoModelForTextEncoding
 
 from tests.adapters.conftest import lively
@@ -109,3 +111,13 @@ def family(name: str) -> nn.Module:
         config.use_cache = False
     auto = AutoModelForTextEncoding if kind in ("t5", "mt5") else AutoModel
     return lively(auto.from_config(config))
+
+
+class InDouble(TorchFunctionMode):
+    """Stock code works in fp32 in places, whatever the dtype: here it stays in fp64, for a sharp comparison."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.Tensor.float:
+            return args[0].double()
+        wide = [torch.float64 if a is torch.float32 else a for a in args]
+        return func(*wide, **{k: torch.float64 if v is torch.float32 else v for k, v in (kwargs or {}).items()})

@@ -1,0 +1,95 @@
+"""Of a model with parts for images or sound, the part that reads text is found, adapted and given back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from transformers import AutoConfig, AutoModel
+
+from adapters import adapt
+from adapters.describe import describe
+from adapters.towers import build, loader, text_part, text_tower
+from tests.adapters.conftest import lively
+from tests.adapters.patches.families import InDouble
+
+SIZES = {
+    "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2,
+    "projection_dim": 16,
+}  # fmt: skip
+IMAGES = {**SIZES, "image_size": 16, "patch_size": 8}
+TEXT = {**SIZES, "vocab_size": 100, "max_position_embeddings": 40, "bos_token_id": 1, "eos_token_id": 99}
+CONFIGS: dict[str, dict[str, Any]] = {
+    "metaclip_2": {"text_config": {**TEXT, "pad_token_id": 0}, "vision_config": IMAGES, "projection_dim": 16},
+    "clip": {"text_config": {**TEXT, "pad_token_id": 0}, "vision_config": IMAGES, "projection_dim": 16},
+    "siglip": {"text_config": {**TEXT, "pad_token_id": 0}, "vision_config": IMAGES},
+    "clap": {
+        "text_config": {**TEXT, "pad_token_id": 1, "bos_token_id": 0},
+        "audio_config": {
+            "spec_size": 64, "num_mel_bins": 16, "hidden_size": 32, "patch_embeds_hidden_size": 8, "window_size": 4,
+            "depths": [1, 1], "num_attention_heads": [2, 2], "num_hidden_layers": 2, "projection_dim": 16,
+        },
+        "projection_dim": 16,
+    },
+}  # fmt: skip
+TOWERS = {"metaclip_2": "MetaClip2TextModel", "clip": "CLIPTextModel", "siglip": "SiglipTextModel"}
+TOWERS["clap"] = "ClapTextModel"
+PADDED = {"pattern": "P63", "parameters": {"multiple": 16}}
+MASKS = [
+    ("metaclip_2", "P40"),
+    ("clip", "P40"),
+    ("siglip", "P40"),
+    ("clap", "P40"),
+    ("metaclip_2", "P45"),
+    ("clip", "P45"),
+]
+
+
+def whole(name: str) -> nn.Module:
+    return lively(AutoModel.from_config(AutoConfig.for_model(name, **CONFIGS[name])))
+
+
+def texts(model: nn.Module, length: int = 11) -> dict[str, torch.Tensor]:
+    """Two texts that end in the end token, the second of six tokens and padded on the right."""
+    ids = torch.randint(5, 98, (2, length), generator=torch.Generator().manual_seed(3))
+    ids[0, -1] = ids[1, 5] = 99
+    mask = torch.ones_like(ids)
+    ids[1, 6:], mask[1, 6:] = int(text_tower(model).config.pad_token_id), 0  # type: ignore[union-attr, arg-type]
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_the_tower_that_reads_text_is_found_in_the_model_and_built_alone(name: str) -> None:
+    model = whole(name)
+    assert type(text_tower(model)).__name__ == TOWERS[name]
+    assert text_tower(text_tower(model)) is text_tower(model)
+    part = text_part(AutoConfig.for_model(name, **CONFIGS[name]))
+    assert type(build(part)) is type(text_tower(model))
+    assert describe(model) == describe(AutoConfig.for_model(name, **CONFIGS[name]))
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_tower_saved_alone_is_loaded_by_its_own_class(name: str, tmp_path: Any) -> None:
+    tower = text_tower(whole(name))
+    tower.save_pretrained(tmp_path)  # type: ignore[operator]
+    config = AutoConfig.from_pretrained(tmp_path)
+    again = loader(config).from_pretrained(tmp_path, config=config)
+    assert type(again) is type(tower)
+    assert all(torch.equal(a, b) for a, b in zip(again.state_dict().values(), tower.state_dict().values(), strict=True))
+
+
+@pytest.mark.parametrize(("name", "mask"), MASKS)
+def test_features_of_texts_are_those_of_stock_whatever_is_padded(name: str, mask: str) -> None:
+    model: Any = whole(name).double()
+    values = texts(model)
+    before = dict(model.named_parameters())
+    with torch.no_grad(), InDouble():
+        stock = model.get_text_features(**values).pooler_output
+        with adapt(model, patches=[PADDED, {"pattern": mask}], device="cpu", compile=False, dtype="float64"):
+            adapted = model.get_text_features(**values).pooler_output
+        assert torch.equal(model.get_text_features(**values).pooler_output, stock)
+    assert float((adapted - stock).abs().max() / stock.abs().max()) < 1e-12
+    assert all(before[n] is p for n, p in model.named_parameters())
+    assert not any("forward" in m.__dict__ for m in model.modules())
