@@ -48,6 +48,8 @@ def entry_of(name: str) -> Any:
     """The catalogue row of a family: the starter catalogue's first of its type, cut in depth and vocabulary."""
     from dataclasses import replace
 
+    from pipeline.catalogue.folder import pooling_mode
+
     row = load_table()[name]
     listed = families()[row["type"]]
     config = cut_vocabulary(with_width(listed.config or {}, row.get("width", {})))
@@ -58,7 +60,7 @@ def entry_of(name: str) -> Any:
         sweep_order=None,
         config=shallow(config, row["layers"]),
         parameters=None,
-        pooling=listed.pooling if listed.pooling in ("mean", "cls", "lasttoken") else "mean",
+        pooling=mode if (mode := pooling_mode(listed.pooling)) in ("mean", "cls", "lasttoken") else "mean",
         max_seq_length=None,
     )
 

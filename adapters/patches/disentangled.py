@@ -20,7 +20,7 @@ POSITION_KEYS, POSITION_QUERIES = (
     ("pos_key_proj", "pos_proj", "key_proj"),
     ("pos_query_proj", "pos_q_proj", "query_proj"),
 )
-NOT_HANDLED = ("head_logits_proj", "head_weights_proj", "conv")
+NOT_HANDLED = ("head_logits_proj", "head_weights_proj")
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from .attention import ExplicitAttention, GroupedAttention, RenormalisedAttentio
 from .base import Patch
 from .borders import CloneAtBorder
 from .contiguous import ContiguousAttention
+from .convolutions import MatmulConvolutions
 from .disentangled import OneHotPositions
 from .document import ReplayDocuments
 from .dtype import RunDtype
@@ -42,6 +43,7 @@ ORDER: tuple[type[Patch], ...] = (
     PlainLinears,
     SplitAttention,
     SplitGate,
+    MatmulConvolutions,
     PadIntermediate,
     PadHeads,
     PadRotaryHeads,

@@ -290,6 +290,16 @@ def in_windows(pattern: str) -> Callable[[Failure, Facts], bool]:
     return when
 
 
+CONVOLVING = frozenset({"convolution", "conv1d", "im2col", "unfold", "constant_pad_nd"})
+"""Packets that a convolution over tokens is made of."""
+
+
+def convolves(failure: Failure, facts: Facts) -> bool:
+    """True where a convolution over tokens fails, or the code around one that the pattern replaces."""
+    inner = packet(failure.op) in CONVOLVING and inside("P51", failure, facts)
+    return failure.kind in BRANCHING and not needs_narrow_dtype(failure) and (inner or at("P51", failure, facts))
+
+
 def uses_mask(failure: Failure, facts: Facts) -> bool:
     """True for a mask, but for what P48 makes on the host or P49 and P50 replace."""
     own = any(facts.parts.get(pattern) for pattern in OWN_WINDOWS)
@@ -347,6 +357,7 @@ ROWS: tuple[Row, ...] = (
     Row(makes_block_bias, constant("P48", placement="host")),
     Row(looks_for_infinities, constant("P56", dtype="bfloat16")),
     Row(broken_at("P49", BRANCHING), constant("P49")),
+    Row(convolves, constant("P51")),
     Row(makes_alibi, constant("P50", placement="host")),
     Row(broken_at("P46", BRANCHING), lambda _f, facts: PatternUse("P46", {"language": facts.language})),
     Row(attends_wrongly("padding"), constant("P41")),

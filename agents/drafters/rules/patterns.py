@@ -90,6 +90,7 @@ ROWS: tuple[Pattern, ...] = (
     Pattern("P28", Stage.SPLIT, "transposed projections become plain linears", {}),
     Pattern("P27", Stage.SPLIT, "a projection of query, key and value at once becomes three", {}),
     Pattern("P06", Stage.SPLIT, "a gated projection of both halves becomes two", {}),
+    Pattern("P51", Stage.SPLIT, "convolutions over tokens become products with shift matrices from the host", {}),
     Pattern(
         "P22",
         Stage.PAD,

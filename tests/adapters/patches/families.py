@@ -73,6 +73,12 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "max_relative_positions": 24, "norm_rel_ebd": "layer_norm", "share_att_key": True, "type_vocab_size": 0,
         "position_biased_input": False,
     },
+    "deberta-v2 conv": {
+        "model_type": "deberta-v2", **SIZES, "pad_token_id": 0, "relative_attention": True,
+        "pos_att_type": ["p2c", "c2p"], "position_buckets": 8, "max_relative_positions": 24, "share_att_key": True,
+        "norm_rel_ebd": "layer_norm", "type_vocab_size": 0, "position_biased_input": False, "conv_kernel_size": 3,
+        "conv_act": "gelu",
+    },
     "longformer": {**SIZES, "pad_token_id": 1, "attention_window": [8, 8], "max_position_embeddings": 202},
     "big_bird": {**SIZES, **IDS, "attention_type": "block_sparse"},
     "flaubert": {
@@ -89,6 +95,10 @@ CONFIGS: dict[str, dict[str, Any]] = {
     },
     "luke": {**SIZES, "pad_token_id": 1, "entity_vocab_size": 10, "entity_emb_size": 16},
     "convbert": {**SIZES, "pad_token_id": 0, "embedding_size": 32, "head_ratio": 2, "conv_kernel_size": 9},
+    "lfm2 with biases": {
+        "model_type": "lfm2", **DECODER, "layer_types": ["conv", "full_attention"], "conv_L_cache": 3,
+        "block_auto_adjust_ff_dim": False, "conv_bias": True,
+    },
     "lfm2": {
         **DECODER, "layer_types": ["conv", "full_attention"], "conv_L_cache": 3, "block_auto_adjust_ff_dim": False,
     },
