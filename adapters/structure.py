@@ -285,5 +285,6 @@ def is_causal(model: nn.Module) -> bool:
 
 
 def _makes_causal_masks_only(module: nn.Module) -> bool:
-    methods = named_globals(type(module)).values()
+    kind: Any = type(module)
+    methods = named_globals(kind).values()
     return any(names & CAUSAL_MAKERS and not names & BOTH_WAYS_MAKERS for names in methods)

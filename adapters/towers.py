@@ -67,5 +67,5 @@ def _is_listed(config: Any) -> bool:
     return type(config) in MODEL_MAPPING
 
 
-def _takes(named: Any, config: Any) -> bool:
+def _takes(named: Any, config: Any) -> Any:
     return isinstance(named, type) and issubclass(named, PreTrainedModel) and named.config_class is type(config)

@@ -86,8 +86,8 @@ def load_whole_config(source: Any) -> Any:
     if isinstance(source, PreTrainedConfig):
         return copy.deepcopy(source)
     try:
-        fields = source if isinstance(source, dict) else _fields_of(Path(source))
-        fields = remapped(fields) or (fields if isinstance(source, dict) else None)
+        given = source if isinstance(source, dict) else _fields_of(Path(source))
+        fields = remapped(given) or (given if isinstance(source, dict) else None)
         if fields is not None:
             return AutoConfig.for_model(fields["model_type"], **{k: v for k, v in fields.items() if k != "model_type"})
         return AutoConfig.from_pretrained(Path(source), local_files_only=True, trust_remote_code=False)
@@ -133,8 +133,8 @@ def _construct(config: Any, architecture: str | None) -> nn.Module:
         found = getattr(transformers, architecture, None)
         if not (isinstance(found, type) and issubclass(found, transformers.PreTrainedModel)):
             raise ValueError(f"transformers has no model class {architecture!r}")
-        build: Any = found
-        return build._from_config(config, dtype=torch.float32)
+        named: Any = found
+        return named._from_config(config, dtype=torch.float32)
     encoder_only = getattr(config, "is_encoder_decoder", False) and type(config) in MODEL_FOR_TEXT_ENCODING_MAPPING
     if not encoder_only:
         return build(config, dtype=torch.float32)

@@ -16,6 +16,7 @@ SIZES = {**WIDE, "intermediate_size": 96, "max_position_embeddings": 200}
 IDS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 DECODER = {**SIZES, **IDS, "num_key_value_heads": 2}
 WINDOWED = {"sliding_window": 6, "layer_types": ["full_attention", "sliding_attention"]}
+AXES = {"rope_type": "default", "rope_theta": 10000.0}
 CONFIGS: dict[str, dict[str, Any]] = {
     "llama": {**DECODER},
     "llama scaled": {
@@ -38,6 +39,10 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "granite": {
         **DECODER, "embedding_multiplier": 3.0, "residual_multiplier": 0.5, "attention_multiplier": 0.2,
     },
+    "qwen2_vl_text": {**DECODER, "rope_parameters": {**AXES, "mrope_section": [2, 3, 3]}},
+    "qwen2_5_vl_text": {**DECODER, "rope_parameters": {**AXES, "mrope_section": [2, 3, 3]}},
+    "qwen3_vl_text": {**DECODER, "head_dim": 16, "rope_parameters": {
+        **AXES, "mrope_section": [4, 2, 2], "mrope_interleaved": True}},
     "modernbert": {
         **SIZES, **IDS, "cls_token_id": 1, "sep_token_id": 2, "local_attention": 12,
         "layer_types": ["full_attention", "sliding_attention"],

@@ -202,6 +202,14 @@ def test_integer_arithmetic_of_a_block_s_bias_is_no_mask() -> None:
     assert ids(cast, Facts(64)) == ["P40"]
 
 
+def test_a_convolution_over_tokens_becomes_products_wherever_it_fails() -> None:
+    facts = Facts(64, parts={"P51": frozenset({"layers.*.conv"})})
+    inner = failure("cpu_fallback", "aten.convolution.default", module="model.layers.*.conv.conv")
+    assert ids(inner, facts) == ["P51"]
+    assert ids(failure("layout", "aten.split.Tensor", module="model.layers.*.conv"), facts) == ["P51"]
+    assert ids(inner, Facts(64)) == []
+
+
 def test_every_pattern_of_the_library_has_a_row() -> None:
     source = inspect.getsource(patterns)
     without = {p for p in PATTERNS if f'"{p}"' not in source}
