@@ -34,6 +34,7 @@ from .rotary_heads import PadRotaryHeads
 from .rotary_pairs import RotatePairsByMatrix
 from .shared_bias import HostBlockBias
 from .split import SplitAttention, SplitGate
+from .widths import PadWidth
 
 ORDER: tuple[type[Patch], ...] = (
     RunDtype,
@@ -47,6 +48,7 @@ ORDER: tuple[type[Patch], ...] = (
     PadIntermediate,
     PadHeads,
     PadRotaryHeads,
+    PadWidth,
     RotateByMatrix,
     RotatePairsByMatrix,
     UnfusedRmsNorm,

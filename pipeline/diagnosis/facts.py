@@ -32,6 +32,7 @@ def model_facts(model: Any) -> Facts:
         elementwise=elementwise_modules(model),
         parts=parts_of(model),
         inner=ragged_inner(model),
+        width=ragged_width(model, width),
         language=str(getattr(model.config, "default_language", None) or ""),
     )
 
@@ -85,6 +86,19 @@ def ragged_inner(model: Any) -> int:
         with suppress(AdapterError):
             PadIntermediate(size, padded(size)).match(model)
             return size
+    return 0
+
+
+def ragged_width(model: Any, width: int | None) -> int:
+    """The width of what blocks hand on where it does not fill whole sticks and can be padded, else 0."""
+    from adapters.errors import AdapterError
+    from adapters.patches.widths import PadWidth
+
+    if not width or width % STICK == 0:
+        return 0
+    with suppress(AdapterError):
+        PadWidth(width, padded(width)).match(model)
+        return width
     return 0
 
 

@@ -25,7 +25,8 @@ class Facts:
     are counted over ids that are not padding. `rotary` says that queries and keys are turned by position, `fused` how
     wide a projection is that gives query, key and value at once (0: there is none that P27 splits). `parts` holds, for
     patterns that say so themselves, the module paths they act on (layer numbers as `*`); `inner` is the inner size of
-    feed-forward parts where it fills no whole sticks (else 0), `language` the one that the config names as default.
+    feed-forward parts where it fills no whole sticks (else 0), `width` likewise that of the vectors that blocks hand on,
+    `language` the one that the config names as default.
     """
 
     head_dim: int | None = None
@@ -38,6 +39,7 @@ class Facts:
     parts: dict[str, frozenset[str]] = field(default_factory=dict)
     inner: int = 0
     language: str = ""
+    width: int = 0
 
 
 @dataclass(frozen=True)
@@ -228,6 +230,12 @@ def fills_no_stick(failure: Failure, facts: Facts) -> bool:
     return refused and facts.inner > 0 and any(facts.inner in shape for shape in failure.shapes)
 
 
+def hands_on_no_stick(failure: Failure, facts: Facts) -> bool:
+    """True where the vectors that blocks hand on, which fill no whole sticks, are refused."""
+    refused = failure.kind in (FailureKind.LAYOUT, FailureKind.SHAPE_LIMIT, FailureKind.UNSUPPORTED_OP)
+    return refused and facts.width > 0 and any(shape and shape[-1] == facts.width for shape in failure.shapes)
+
+
 def attends_wrongly(*causes: str) -> Callable[[Failure, Facts], bool]:
     """Fused attention or its softmax is wrong under one of the conditions."""
 
@@ -311,7 +319,7 @@ ROWS: tuple[Row, ...] = (
     Row(lambda f, _: needs_narrow_dtype(f), constant("P56", dtype="float16")),
     Row(divides_fused, constant("P27")),
     Row(
-        lambda f, facts: splits_stick(f, facts) and not divides_fused(f, facts),
+        lambda f, facts: splits_stick(f, facts) and not divides_fused(f, facts) and not hands_on_no_stick(f, facts),
         lambda _f, facts: PatternUse(
             "P21" if facts.rotary else "P20",
             {"head_dim": facts.head_dim, "padded_head_dim": padded(facts.head_dim or 0)},
@@ -349,6 +357,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         fills_no_stick,
         lambda _f, facts: PatternUse("P22", {"size": facts.inner, "padded": padded(facts.inner)}),
+    ),
+    Row(
+        hands_on_no_stick,
+        lambda _f, facts: PatternUse("P23", {"size": facts.width, "padded": padded(facts.width)}),
     ),
     Row(broken_at("P03"), constant("P03")),
     Row(reads_transposed, norm_names),

@@ -98,6 +98,13 @@ ROWS: tuple[Pattern, ...] = (
         {"size": Merge.EQUAL, "padded": Merge.LARGEST},
     ),
     Pattern(
+        "P23",
+        Stage.PAD,
+        "the width {size} of what blocks hand on is padded with zeros to {padded}, norms count the real lanes",
+        {"size": Merge.EQUAL, "padded": Merge.LARGEST},
+        needs=(PatternUse("P30", {"placement": "host"}),),
+    ),
+    Pattern(
         "P21",
         Stage.PAD,
         "rotary heads of {head_dim} are padded to {padded_head_dim} by halves, the scale stays that of {head_dim}",

@@ -109,6 +109,10 @@ CONFIGS: dict[str, dict[str, Any]] = {
     },
     "clip_text_model": {**SIZES, **IDS, "eos_token_id": 99},
     "bert": {**SIZES, "pad_token_id": 0},
+    "ragged bert": {
+        "model_type": "bert", **SIZES, "hidden_size": 72, "intermediate_size": 100, "pad_token_id": 0,
+    },
+    "ragged roberta": {"model_type": "roberta", **SIZES, "hidden_size": 72, "pad_token_id": 1},
     "electra": {**SIZES, "pad_token_id": 0, "embedding_size": 32},
     "camembert": {**SIZES, "pad_token_id": 1},
     "ernie": {**SIZES, "pad_token_id": 0},

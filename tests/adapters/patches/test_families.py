@@ -25,6 +25,7 @@ def P(pattern: str, **parameters: Any) -> dict[str, Any]:
 
 
 P21 = P("P21", head_dim=16, padded_head_dim=24)
+WIDER = P("P23", size=72, padded=128)
 RUNS = [P("P63", multiple=16), P("P45")]
 SETS: dict[str, list[dict[str, Any]]] = {
     "llama": [P21, P("P14")],
@@ -55,6 +56,8 @@ SETS: dict[str, list[dict[str, Any]]] = {
     "t5": [P("P48"), P("P10"), P("P42")],
     "bloom": [P("P50")],
     "bloom of 12": [P("P50")],
+    "ragged bert": [P("P22", size=100, padded=128), P("P20", head_dim=18, padded_head_dim=64), WIDER, P("P30")],
+    "ragged roberta": [WIDER, P("P30")],
     "camembert": [P("P11"), P("P41")],
     "clip_text_model": [P("P42")],
     "electra": [P("P11")],
@@ -78,7 +81,7 @@ GROUPED = ["llama", "gemma", "gemma3_text", "qwen3"]
 FEED_FORWARDS = ["llama", "phi", "t5", "bert", "gpt_neox", "gte"]
 NORMS = ["llama", "gemma3_text", "qwen3", "t5", "granite"]
 
-NEEDS = {"P21": ["P27"], "P49": ["P30"], "P52": ["P30"]}
+NEEDS = {"P21": ["P27"], "P23": ["P30"], "P49": ["P30"], "P52": ["P30"]}
 ALONE = [(name, patch["pattern"]) for name, patches in SETS.items() for patch in patches]
 
 

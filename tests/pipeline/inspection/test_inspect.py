@@ -74,7 +74,7 @@ STRUCTURE: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("no config", {"config.json": None}, {}, "malformed", "no config.json"),
     ("no model type", {}, {"model_type": ...}, "unknown_architecture", "names no model_type"),
     ("unknown type", {}, {"model_type": "nobody_knows"}, "unknown_architecture", "'nobody_knows'"),
-    ("remote type", {}, {"model_type": "nobody_ships", "auto_map": {"AutoModel": "m.N"}}, "remote_code", "never executed"),
+    ("remote type", {}, {"model_type": "nobody", "auto_map": {"AutoModel": "m.N"}}, "remote_code", "never executed"),
     (
         "remote class",
         {},
