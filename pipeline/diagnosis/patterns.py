@@ -25,7 +25,7 @@ class Facts:
     are counted over ids that are not padding. `rotary` says that queries and keys are turned by position, `fused` how
     wide a projection is that gives query, key and value at once (0: there is none that P27 splits). `parts` holds, for
     patterns that say so themselves, the module paths they act on (layer numbers as `*`); `inner` is the inner size of
-    feed-forward parts where it fills no whole sticks (else 0), `width` likewise that of the vectors that blocks hand on,
+    feed-forward parts where it fills no whole sticks (else 0), `width` likewise that of what blocks hand on,
     `language` the one that the config names as default.
     """
 
