@@ -100,7 +100,11 @@ def load_whole_config(source: Any) -> Any:
 
 
 def _fields_of(folder: Path) -> dict[str, Any]:
-    fields = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    """The content of config.json; empty where it cannot be read, which transformers then says better."""
+    try:
+        fields = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
     return fields if isinstance(fields, dict) else {}
 
 
