@@ -17,6 +17,7 @@ from .document import ReplayDocuments
 from .dtype import RunDtype
 from .elementwise import ReplaceElementwise
 from .embeddings import HostEmbeddings, HostPositions
+from .full_blocks import FullWithinLimit
 from .full_windows import FullWindows
 from .heads import PadHeads
 from .host_masks import HostMasks
@@ -32,6 +33,7 @@ from .relative_bias import HostRelativeBias
 from .rotary import RotateByMatrix
 from .rotary_heads import PadRotaryHeads
 from .rotary_pairs import RotatePairsByMatrix
+from .row_masks import MultipliedRows
 from .shared_bias import HostBlockBias
 from .split import SplitAttention, SplitGate
 from .widths import PadWidth
@@ -61,6 +63,8 @@ ORDER: tuple[type[Patch], ...] = (
     HostAlibi,
     OneHotPositions,
     FullWindows,
+    FullWithinLimit,
+    MultipliedRows,
     LocalCausal,
     PadLength,
     AdditiveMask,

@@ -39,13 +39,16 @@ def model_facts(model: Any) -> Facts:
 
 LOCATED = (
     "P03",
+    "P08",
     "P06",
     "P10",
     "P11",
     "P18",
     "P28",
+    "P40",
     "P41",
     "P42",
+    "P45",
     "P46",
     "P48",
     "P49",
@@ -55,6 +58,7 @@ LOCATED = (
     "P55",
     "P60",
     "P96",
+    "P97",
 )
 """Patterns of the library whose own match says where in a model they act."""
 

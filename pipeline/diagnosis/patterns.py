@@ -281,8 +281,8 @@ def rms_norm(failure: Failure, _facts: Facts) -> PatternUse:
     return PatternUse("P10", {"scale": 64.0 if failure.kind is FailureKind.NON_FINITE else 1.0})
 
 
-OWN_WINDOWS = ("P52", "P96")
-"""Patterns that replace attention in a window together with the masks that go with it."""
+OWN_MASKS = ("P52", "P96", "P08")
+"""Patterns that replace attention together with the masks that go with it."""
 
 
 def in_windows(pattern: str) -> Callable[[Failure, Facts], bool]:
@@ -292,7 +292,7 @@ def in_windows(pattern: str) -> Callable[[Failure, Facts], bool]:
         if not facts.parts.get(pattern) or needs_narrow_dtype(failure) or from_pooling(failure):
             return False
         outside = failure.place == "outside" and "embeddings" not in failure.module.split(".")
-        masks = outside and (pattern == "P52" or from_masks(failure))
+        masks = outside and (pattern != "P96" or from_masks(failure))
         return failure.kind in BRANCHING and (masks or at(pattern, failure, facts))
 
     return when
@@ -310,9 +310,20 @@ def convolves(failure: Failure, facts: Facts) -> bool:
 
 def uses_mask(failure: Failure, facts: Facts) -> bool:
     """True for a mask, but for what P48 makes on the host or P49 and P50 replace."""
-    own = any(facts.parts.get(pattern) for pattern in OWN_WINDOWS)
+    own = any(facts.parts.get(pattern) for pattern in OWN_MASKS)
     other = own or makes_block_bias(failure, facts) or at("P49", failure, facts)
     return from_masks(failure) and not from_pooling(failure) and not other
+
+
+def by_own_rule(facts: Facts) -> bool:
+    """True where masks are made by the model's own rule on the host: rotary models, and those P40 is not for."""
+    return facts.rotary or ("P45" in facts.parts and "P40" not in facts.parts)
+
+
+def changes_to_full(failure: Failure, facts: Facts) -> bool:
+    """True for the attention over blocks that stock leaves at its first short text, and for that change itself."""
+    of_change = failure.place == "outside" and failure.kind in (FailureKind.GRAPH_BREAK, FailureKind.DYNAMIC_SHAPE)
+    return (of_change and bool(facts.parts.get("P97"))) or broken_at("P97", BRANCHING)(failure, facts)
 
 
 ROWS: tuple[Row, ...] = (
@@ -325,10 +336,12 @@ ROWS: tuple[Row, ...] = (
             {"head_dim": facts.head_dim, "padded_head_dim": padded(facts.head_dim or 0)},
         ),
     ),
+    Row(changes_to_full, constant("P97")),
+    Row(in_windows("P08"), constant("P08")),
     *(Row(in_windows("P52"), constant("P52", placement="host")), Row(in_windows("P96"), constant("P96"))),
     Row(
         uses_mask,
-        lambda _f, facts: PatternUse("P45" if facts.rotary else "P40", {"fill": "finfo_min_half"}),
+        lambda _f, facts: PatternUse("P45" if by_own_rule(facts) else "P40", {"fill": "finfo_min_half"}),
     ),
     Row(lambda f, facts: makes_rotary_tables(f, facts) and "P18" not in facts.parts, constant("P14")),
     Row(turns_halves, constant("P14")),

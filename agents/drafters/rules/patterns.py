@@ -61,7 +61,7 @@ class Pattern:
 DTYPE_RANGE = ("float16", "bfloat16", "float32")
 """Dtypes by exponent range, smallest first; float32 is last because the device computes little in it."""
 
-INSTEAD: dict[str, frozenset[str]] = {"P40": frozenset({"P45", "P52", "P96"})}
+INSTEAD: dict[str, frozenset[str]] = {"P40": frozenset({"P45", "P52", "P96", "P08"})}
 """Patterns that serve where another is needed."""
 
 ADDITIVE_MASK = PatternUse("P40", {"fill": "finfo_min_half"})
@@ -163,6 +163,19 @@ ROWS: tuple[Pattern, ...] = (
         {"placement": Merge.EQUAL},
         defaults={"placement": "host"},
         needs=(PatternUse("P30", {"placement": "host"}),),
+    ),
+    Pattern(
+        "P97",
+        Stage.HOST,
+        "attention over blocks is changed to full attention before the first call, longer texts are refused",
+        {},
+    ),
+    Pattern(
+        "P08",
+        Stage.HOST,
+        "rows are masked by factors, scores by an additive mask, both from the host",
+        {},
+        needs=(PatternUse("P30", {"placement": "host"}), PatternUse("P32", {"placement": "host"})),
     ),
     Pattern(
         "P96",

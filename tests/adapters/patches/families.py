@@ -86,6 +86,15 @@ CONFIGS: dict[str, dict[str, Any]] = {
     },
     "longformer": {**SIZES, "pad_token_id": 1, "attention_window": [8, 8], "max_position_embeddings": 202},
     "big_bird": {**SIZES, **IDS, "attention_type": "block_sparse"},
+    "big_bird of blocks": {
+        "model_type": "big_bird", **SIZES, **IDS, "attention_type": "block_sparse", "block_size": 4,
+        "num_random_blocks": 2,
+    },
+    "flaubert pre-norm": {
+        "model_type": "flaubert", "vocab_size": 100, "emb_dim": 64, "n_layers": 2, "n_heads": 4, "pre_norm": True,
+        "max_position_embeddings": 200, "pad_index": 0, "pad_token_id": 0, "bos_index": 1, "eos_index": 2,
+        "unk_index": 3, "mask_index": 4,
+    },
     "flaubert": {
         "vocab_size": 100, "emb_dim": 64, "n_layers": 2, "n_heads": 4, "max_position_embeddings": 200, "pad_index": 0,
         "pad_token_id": 0, "bos_index": 1, "eos_index": 2, "unk_index": 3, "mask_index": 4,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from torch import nn
 
 from adapters import adapt
 from adapters.adaptation import check_targets
-from adapters.errors import AdapterError, PatchConflict, PatchDoesNotApply, PatchTargetMoved
+from adapters.errors import AdapterError, PatchConflict, PatchDoesNotApply, PatchTargetMoved, ShapeRefused
 from adapters.patches.base import HostCall, PatchContext
 from adapters.patches.full_windows import band
 from adapters.patches.registry import in_order, patch_from
@@ -58,6 +59,8 @@ SETS: dict[str, list[dict[str, Any]]] = {
     "bloom of 12": [P("P50")],
     "ragged bert": [P("P22", size=100, padded=128), P("P20", head_dim=18, padded_head_dim=64), WIDER, P("P30")],
     "ragged roberta": [WIDER, P("P30")],
+    "big_bird": [P("P97")],
+    "flaubert": [P("P30"), P("P32"), P("P08")],
     "camembert": [P("P11"), P("P41")],
     "clip_text_model": [P("P42")],
     "electra": [P("P11")],
@@ -72,7 +75,7 @@ SETS: dict[str, list[dict[str, Any]]] = {
     "longformer": [P("P30"), P("P52")],
     "gpt_neo": [P("P96")],
 }
-OWN_MASKS = {"deberta", "deberta-v2", "deberta-v2 conv", "longformer", "gpt_neo"}
+OWN_MASKS = {"flaubert", "flaubert pre-norm", "deberta", "deberta-v2", "deberta-v2 conv", "longformer", "gpt_neo"}
 """Families whose patch makes their masks."""
 READS_PADDING = {"convbert"}
 """Families whose texts read the caller's padding beside them: its rows must be those of stock too."""
@@ -81,7 +84,7 @@ GROUPED = ["llama", "gemma", "gemma3_text", "qwen3"]
 FEED_FORWARDS = ["llama", "phi", "t5", "bert", "gpt_neox", "gte"]
 NORMS = ["llama", "gemma3_text", "qwen3", "t5", "granite"]
 
-NEEDS = {"P21": ["P27"], "P23": ["P30"], "P49": ["P30"], "P52": ["P30"]}
+NEEDS = {"P21": ["P27"], "P23": ["P30"], "P08": ["P30", "P32"], "P49": ["P30"], "P52": ["P30"]}
 ALONE = [(name, patch["pattern"]) for name, patches in SETS.items() for patch in patches]
 
 
@@ -102,15 +105,15 @@ def difference(name: str, patches: list[dict[str, Any]], length: int = 21, left:
         values = {k: v.flip(1) for k, v in values.items()}
     before, tree = dict(model.named_parameters()), [(n, type(m)) for n, m in model.named_modules()]
     with torch.no_grad(), InDouble():
-        stock = model(**values).last_hidden_state
+        stock = copy.deepcopy(model)(**values).last_hidden_state
         with adapt(model, patches=in_order(patches), device="cpu", compile=False, dtype="float64"):
             patched = model(**values).last_hidden_state
+        after, same = dict(model.named_parameters()), [(n, type(m)) for n, m in model.named_modules()]
         again = model(**values).last_hidden_state
-    after = dict(model.named_parameters())
     assert torch.equal(again, stock)
     assert before.keys() == after.keys()
     assert all(before[n] is after[n] for n in before)
-    assert tree == [(n, type(m)) for n, m in model.named_modules()]
+    assert tree == same
     assert not any("forward" in m.__dict__ for m in model.modules())
     real = values["attention_mask"].bool()
     return float((patched - stock)[real].abs().max() / stock[real].abs().max())
@@ -261,3 +264,16 @@ def test_a_band_lets_each_row_see_its_reach_on_both_sides(reach: int, sees: int)
 @pytest.mark.parametrize("name", ["gpt_neo", "longformer"])
 def test_texts_given_with_padding_on_the_left_keep_stock_s_answer(name: str) -> None:
     assert difference(name, [*SETS[name], *RUNS[:1]], left=True) < EXACT
+
+
+def test_texts_beyond_what_full_attention_stands_for_are_refused_and_the_blocks_come_back() -> None:
+    model = family("big_bird of blocks")
+    modules = dict(model.named_modules())
+    with torch.no_grad(), adapt(model, patches=[P("P97"), *RUNS], device="cpu", compile=False):
+        assert model(**inputs_of(model, 36)).last_hidden_state.shape[1] == 36
+        with pytest.raises(ShapeRefused, match="truncate to 36"):
+            model(**inputs_of(model, 37))
+    assert model.attention_type == "block_sparse"
+    after = dict(model.named_modules())
+    assert list(after) == list(modules)
+    assert all(after[name] is modules[name] for name in modules)
