@@ -17,6 +17,7 @@ from .rebinding import named_globals, own_function
 HEAD_COUNT_ATTRIBUTES = ("num_attention_heads", "n_heads", "num_heads")
 HEAD_SIZE_ATTRIBUTES = ("attention_head_size", "head_dim", "key_value_proj_dim", "head_size")
 ALL_HEADS_ATTRIBUTES = ("all_head_size", "inner_dim")
+SCALES = ("scaling", "scale")
 POSITION_TABLES = ("position_embeddings", "position_embedding", "wpe")
 CAUSAL_MAKERS = frozenset({"create_causal_mask", "create_sliding_window_causal_mask"})
 BOTH_WAYS_MAKERS = frozenset({"create_bidirectional_mask", "create_bidirectional_sliding_window_mask"})
@@ -195,7 +196,7 @@ def _scale_of(module: nn.Module, head_attribute: str) -> str:
     roots = (f"math.sqrt(self.{head_attribute})", f"self.{head_attribute}**-0.5")
     if not isinstance(module, fx.GraphModule) and any(root in source_of(own_function(module)) for root in roots):
         return "sqrt_head"
-    return "attribute" if isinstance(getattr(module, "scaling", None), float) else "unknown"
+    return "attribute" if any(isinstance(getattr(module, name, None), float) for name in SCALES) else "unknown"
 
 
 def embeddings_of(model: nn.Module) -> nn.Module:

@@ -22,6 +22,7 @@ from .full_windows import FullWindows
 from .heads import PadHeads
 from .host_masks import HostMasks
 from .host_parts import FusedGelu, HostAlibi
+from .images import PadPatches
 from .languages import OneLanguage
 from .lengths import PadLength
 from .local_causal import LocalCausal
@@ -67,6 +68,7 @@ ORDER: tuple[type[Patch], ...] = (
     MultipliedRows,
     LocalCausal,
     PadLength,
+    PadPatches,
     AdditiveMask,
     HostMasks,
     ContiguousAttention,

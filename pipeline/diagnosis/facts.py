@@ -59,6 +59,7 @@ LOCATED = (
     "P60",
     "P96",
     "P97",
+    "P98",
 )
 """Patterns of the library whose own match says where in a model they act."""
 

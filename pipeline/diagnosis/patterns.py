@@ -357,12 +357,21 @@ ROWS: tuple[Row, ...] = (
     Row(is_wrong("scaled_dot_product_attention", "layout"), constant("P54")),
     Row(
         lambda f, facts: (
-            (refuses_few_rows(f, facts) and not splits_stick(f, facts) and not fills_no_stick(f, facts))
+            (
+                refuses_few_rows(f, facts)
+                and not splits_stick(f, facts)
+                and not fills_no_stick(f, facts)
+                and not facts.parts.get("P98")
+            )
             or is_wrong("scaled_dot_product_attention", "length")(f, facts)
         ),
         lambda _f, facts: PatternUse(
             "P63", {"multiple": STICK, "side": "left" if facts.causal and facts.rotary else "right"}
         ),
+    ),
+    Row(
+        lambda f, facts: bool(facts.parts.get("P98")) and f.place == "block" and f.kind in REFUSED,
+        constant("P98", multiple=STICK),
     ),
     Row(is_wrong("block", "border"), constant("P61")),
     Row(broken_at("P28"), constant("P28")),

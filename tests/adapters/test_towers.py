@@ -93,3 +93,20 @@ def test_features_of_texts_are_those_of_stock_whatever_is_padded(name: str, mask
     assert float((adapted - stock).abs().max() / stock.abs().max()) < 1e-12
     assert all(before[n] is p for n, p in model.named_parameters())
     assert not any("forward" in m.__dict__ for m in model.modules())
+
+
+@pytest.mark.parametrize("name", ["metaclip_2", "clip", "siglip"])
+def test_features_of_images_are_those_of_stock_with_padded_patches_and_heads(name: str) -> None:
+    model: Any = whole(name).double()
+    images = torch.randn((2, 3, 16, 16), dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+    wide = {"pattern": "P20", "parameters": {"head_dim": 16, "padded_head_dim": 64}}
+    inner = {"pattern": "P22", "parameters": {"size": 48, "padded": 64}}
+    patches = [inner, wide, {"pattern": "P30"}, {"pattern": "P98", "parameters": {"multiple": 16}}]
+    before = dict(model.named_parameters())
+    with torch.no_grad(), InDouble():
+        stock = model.get_image_features(pixel_values=images).pooler_output
+        with adapt(model.vision_model, patches=patches, device="cpu", compile=False, dtype="float64"):
+            adapted = model.get_image_features(pixel_values=images).pooler_output
+        assert torch.equal(model.get_image_features(pixel_values=images).pooler_output, stock)
+    assert float((adapted - stock).abs().max() / stock.abs().max()) < 1e-12
+    assert all(before[n] is p for n, p in model.named_parameters())

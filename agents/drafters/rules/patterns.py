@@ -219,6 +219,14 @@ ROWS: tuple[Pattern, ...] = (
         defaults={"multiple": 64, "side": "right"},
         needs=(ADDITIVE_MASK,),
     ),
+    Pattern(
+        "P98",
+        Stage.BUCKET,
+        "the patches of an image are padded on the host to a multiple of {multiple}, the result is cropped",
+        {"multiple": Merge.COMMON_MULTIPLE},
+        defaults={"multiple": 64},
+        needs=(PatternUse("P30", {"placement": "host"}),),
+    ),
     _host("P80", Stage.POOLING, "pooling runs on the {placement} in fp32"),
     _host("P12", Stage.POOLING, "normalisation runs on the {placement} in fp32"),
 )
