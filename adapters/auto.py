@@ -11,6 +11,7 @@ from torch import nn
 
 from .adaptation import adapt
 from .errors import WrongTask
+from .remap import remapped, renamed_weights
 from .tasks import base_of
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class AutoSpyreModelForTokenClassification(AutoSpyreModel):
 
 
 def _load(stock: str, name: str, loading: dict[str, Any]) -> nn.Module:
+    loading = {**_in_stock_words(stock, name, loading), **loading}
     fixed = {"dtype": torch.float32, "trust_remote_code": False, "use_safetensors": True, "output_loading_info": True}
     try:
         model, found = getattr(transformers, stock).from_pretrained(name, **{**loading, **fixed})
@@ -87,6 +89,18 @@ def _load(stock: str, name: str, loading: dict[str, Any]) -> nn.Module:
             "load it with AutoSpyreModel, or give a checkpoint that was trained for this task"
         )
     return model.eval()
+
+
+def _in_stock_words(stock: str, name: str, loading: dict[str, Any]) -> dict[str, Any]:
+    """`config` and `key_mapping` for a checkpoint that a stock base class serves under another name; else nothing."""
+    places = {k: loading[k] for k in ("revision", "cache_dir", "token", "local_files_only") if k in loading}
+    given, _ = transformers.PreTrainedConfig.get_config_dict(name, **places)
+    fields = remapped(given) if stock == AutoSpyreModel.stock else None
+    if fields is None:
+        return {}
+    names = renamed_weights(given)
+    config = transformers.AutoConfig.for_model(fields.pop("model_type"), **fields)
+    return {"config": config, **({"key_mapping": names} if names else {})}
 
 
 def _is_of_head(model: nn.Module, key: str) -> bool:

@@ -9,7 +9,7 @@ splits them when the stock class loads them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from .errors import NotRemapped
@@ -23,6 +23,8 @@ class Remap:
 
     `renamed` are fields by their stock names. The stock class does what each listed value of a `fixed` field says, and
     takes no other. `silent` fields say nothing about a forward pass. `formula` are those that `rest` makes others of.
+    `own` says that the configuration is of a stock class too, which ignores what it does not know: fields of no listed
+    meaning are carried over. `weights` are patterns of tensor names with what stands in their place.
     """
 
     when: Callable[[Config], bool]
@@ -32,6 +34,8 @@ class Remap:
     silent: frozenset[str]
     formula: frozenset[str]
     rest: Callable[[Config], dict[str, Any]]
+    own: bool = False
+    weights: Mapping[str, str] = field(default_factory=dict)
 
 
 SAME = (
@@ -128,7 +132,19 @@ FIRST_NOMIC = Remap(
     formula=frozenset({"rotary_emb_base"}),
     rest=turned,
 )  # fmt: skip
-ROWS = (ALIBABA_NEW, FIRST_NOMIC)
+SHELL_OF_BERT = Remap(
+    when=lambda config: config.get("model_type") == "dpr" and not config.get("projection_dim"),
+    to="bert",
+    renamed={},
+    fixed={},
+    silent=frozenset({"model_type", "architectures", "projection_dim"}),
+    formula=frozenset(),
+    rest=lambda config: {},
+    own=True,
+    weights={r"^(question_encoder|ctx_encoder)\.bert_model\.": ""},
+)
+"""Without a projection, DPR's encoder is BERT and gives the first token's vector alone."""
+ROWS = (ALIBABA_NEW, FIRST_NOMIC, SHELL_OF_BERT)
 
 
 def remapped(config: Config) -> dict[str, Any] | None:
@@ -136,17 +152,28 @@ def remapped(config: Config) -> dict[str, Any] | None:
 
     Raises NotRemapped if the stock class does not do what a field says, or the field is not known.
     """
-    row = next((r for r in ROWS if r.when(config)), None)
+    row = _row_of(config)
     if row is None:
         return None
     for name, value in config.items():
         _check(row, name, value)
-    carried = {row.renamed[name]: value for name, value in config.items() if name in row.renamed}
+    kept = {name: name for name in config if row.own and name not in row.silent} | dict(row.renamed)
+    carried = {kept[name]: value for name, value in config.items() if name in kept}
     return {"model_type": row.to, **carried, **row.rest(config)}
 
 
+def renamed_weights(config: Config) -> dict[str, str]:
+    """For a checkpoint's own configuration: what `from_pretrained` takes as `key_mapping`; mostly nothing."""
+    row = _row_of(config)
+    return dict(row.weights) if row is not None else {}
+
+
+def _row_of(config: Config) -> Remap | None:
+    return next((row for row in ROWS if row.when(config)), None)
+
+
 def _check(row: Remap, name: str, value: Any) -> None:
-    if name in row.renamed or name in row.silent or name in row.formula:
+    if row.own or name in row.renamed or name in row.silent or name in row.formula:
         return
     if name not in row.fixed:
         raise NotRemapped(f"its config's {name!r} has no known meaning for {row.to}")

@@ -28,17 +28,23 @@ def load_weights(folder: Path) -> Any:
     import torch
     from transformers import AutoModelForTextEncoding
 
+    from adapters.remap import renamed_weights
     from adapters.towers import loader, text_tower
     from pipeline.errors import CheckpointProblem
-    from pipeline.weights.synthetic.build import load_whole_config
+    from pipeline.weights.synthetic.build import fields_of, load_whole_config
 
-    config = load_whole_config(folder)
+    config, names = load_whole_config(folder), renamed_weights(fields_of(folder))
     for each in (config, config.get_text_config()):
         _without_cache(each)
     auto = AutoModelForTextEncoding if getattr(config, "is_encoder_decoder", False) else loader(config)
     try:
         model = auto.from_pretrained(
-            str(folder), config=config, dtype=torch.float32, local_files_only=True, use_safetensors=True
+            str(folder),
+            config=config,
+            dtype=torch.float32,
+            local_files_only=True,
+            use_safetensors=True,
+            **({"key_mapping": names} if names else {}),
         )
     except (OSError, RuntimeError, ValueError) as error:
         raise CheckpointProblem("malformed", f"weights in {folder} do not load: {str(error)[:300]}") from error

@@ -131,3 +131,30 @@ def test_a_configuration_that_cannot_be_said_in_stock_words_needs_its_own_code(t
     assert problem is not None
     assert problem.kind == "remote_code"
     assert "layer_norm_type" in problem.message
+
+
+@pytest.mark.parametrize("kind", ["DPRQuestionEncoder", "DPRContextEncoder"])
+def test_a_shell_around_bert_is_loaded_as_bert_with_token_vectors(kind: str, tmp_path: Path) -> None:
+    import transformers
+
+    from pipeline.execution.models import load_weights
+
+    sizes = {"vocab_size": 100, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = AutoConfig.for_model("dpr", **sizes, intermediate_size=48)
+    shell: Any = lively(getattr(transformers, kind)(config))
+    shell.save_pretrained(tmp_path)
+    loaded = load_weights(tmp_path)
+    assert type(loaded).__name__ == "BertModel"
+    ids = {"input_ids": torch.randint(5, 99, (2, 12)), "attention_mask": torch.ones(2, 12, dtype=torch.int64)}
+    with torch.no_grad():
+        assert torch.equal(loaded(**ids).last_hidden_state[:, 0], shell(**ids).pooler_output)
+    assert remapped({"model_type": "dpr", "projection_dim": 128}) is None
+
+
+def test_a_user_loads_the_original_checkpoint_and_gets_the_adapted_stock_model(tmp_path: Path) -> None:
+    from adapters import AutoSpyreModel
+    from adapters.errors import SpyreNoAdapterError
+
+    checkpoint(tmp_path)
+    with pytest.raises(SpyreNoAdapterError, match="GteModel"):
+        AutoSpyreModel.from_pretrained(tmp_path)

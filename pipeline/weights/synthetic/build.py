@@ -86,7 +86,7 @@ def load_whole_config(source: Any) -> Any:
     if isinstance(source, PreTrainedConfig):
         return copy.deepcopy(source)
     try:
-        given = source if isinstance(source, dict) else _fields_of(Path(source))
+        given = source if isinstance(source, dict) else fields_of(Path(source))
         fields = remapped(given) or (given if isinstance(source, dict) else None)
         if fields is not None:
             return AutoConfig.for_model(fields["model_type"], **{k: v for k, v in fields.items() if k != "model_type"})
@@ -99,7 +99,7 @@ def load_whole_config(source: Any) -> Any:
         raise CheckpointProblem("malformed", f"config of {source!s} cannot be read: {_line(error)}") from error
 
 
-def _fields_of(folder: Path) -> dict[str, Any]:
+def fields_of(folder: Path) -> dict[str, Any]:
     """The content of config.json; empty where it cannot be read, which transformers then says better."""
     try:
         fields = json.loads((folder / "config.json").read_text(encoding="utf-8"))
