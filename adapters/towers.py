@@ -67,5 +67,6 @@ def _is_listed(config: Any) -> bool:
     return type(config) in MODEL_MAPPING
 
 
-def _takes(named: Any, config: Any) -> Any:
-    return isinstance(named, type) and issubclass(named, PreTrainedModel) and named.config_class is type(config)
+def _takes(named: Any, config: Any) -> bool:
+    of_config = getattr(named, "config_class", None) is type(config)
+    return of_config and isinstance(named, type) and issubclass(named, PreTrainedModel)

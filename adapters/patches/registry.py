@@ -31,6 +31,7 @@ from .norms import ContiguousNorms, UnfusedLayerNorm, UnfusedRmsNorm
 from .padding import PadIntermediate, PlainLinears
 from .pooling import HostNormalise, HostPooling
 from .relative_bias import HostRelativeBias
+from .residual_scale import ScaledResiduals
 from .rotary import RotateByMatrix
 from .rotary_heads import PadRotaryHeads
 from .rotary_pairs import RotatePairsByMatrix
@@ -44,6 +45,7 @@ ORDER: tuple[type[Patch], ...] = (
     ReplaceElementwise,
     FusedGelu,
     OneLanguage,
+    ScaledResiduals,
     PlainLinears,
     SplitAttention,
     SplitGate,

@@ -315,6 +315,13 @@ def uses_mask(failure: Failure, facts: Facts) -> bool:
     return from_masks(failure) and not from_pooling(failure) and not other
 
 
+def overflows_in_stream(failure: Failure, facts: Facts) -> bool:
+    """True where sums of residuals leave the range of float16, or the norms that read them do."""
+    if failure.kind is not FailureKind.NON_FINITE or failure.dtype_run != "float16" or not facts.parts.get("P13"):
+        return False
+    return (failure.place == "block" and packet(failure.op) == "add") or at("P13", failure, facts)
+
+
 def by_own_rule(facts: Facts) -> bool:
     """True where masks are made by the model's own rule on the host: rotary models, and those P40 is not for."""
     return facts.rotary or ("P45" in facts.parts and "P40" not in facts.parts)
@@ -387,6 +394,7 @@ ROWS: tuple[Row, ...] = (
     Row(broken_at("P03"), constant("P03")),
     Row(reads_transposed, norm_names),
     Row(broken_at("P10"), rms_norm),
+    Row(overflows_in_stream, constant("P13", factor=64.0)),
     Row(broken_at("P11"), constant("P11")),
     Row(makes_block_bias, constant("P48", placement="host")),
     Row(looks_for_infinities, constant("P56", dtype="bfloat16")),

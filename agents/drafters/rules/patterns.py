@@ -119,6 +119,13 @@ ROWS: tuple[Pattern, ...] = (
         "only the adapters of the language {language!r} run",
         {"language": Merge.EQUAL},
     ),
+    Pattern(
+        "P13",
+        Stage.SPLIT,
+        "the stream of residuals is divided by {factor}",
+        {"factor": Merge.LARGEST},
+        defaults={"factor": 64.0},
+    ),
     Pattern("P03", Stage.DOCUMENT, "gelu written out with erf becomes the single operation", {}),
     Pattern(
         "P10",

@@ -170,6 +170,36 @@ def test_rms_norms_written_out_are_exact(name: str, scale: float) -> None:
     assert difference(name, [P("P10", scale=scale)]) < EXACT
 
 
+@pytest.mark.parametrize("factor", [1.0, 1024.0])
+@pytest.mark.parametrize("name", ["llama", "qwen3", "gemma2", "embeddinggemma", "t5"])
+def test_a_divided_stream_of_residuals_gives_the_same_vectors(name: str, factor: float) -> None:
+    assert difference(name, [P("P13", factor=factor)]) < EXACT
+    assert difference(name, [P("P30"), P("P13", factor=factor), P("P10")]) < EXACT
+
+
+def test_a_divided_stream_fits_where_stock_overflows_half_precision() -> None:
+    model = family("t5")
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.mul_(4000.0 if name.endswith(("shared.weight", "wo.weight", ".o.weight")) else 1.0)
+        wide = model(**inputs_of(model)).last_hidden_state
+        options: dict[str, Any] = {"device": "cpu", "compile": False, "dtype": torch.float16}
+        with adapt(model, patches=[P("P10", scale=64.0)], **options):
+            overflown = model(**inputs_of(model)).last_hidden_state
+        with adapt(model, patches=in_order([P("P13", factor=1024.0), P("P10", scale=64.0)]), **options):
+            narrow = model(**inputs_of(model)).last_hidden_state
+    real = inputs_of(model)["attention_mask"].bool()
+    cosines = [torch.cosine_similarity(x[real], wide[real], dim=-1).min() for x in (overflown, narrow)]
+    assert float(cosines[0]) < 0.5
+    assert float(cosines[1]) > 0.99
+
+
+@pytest.mark.parametrize("name", ["bert", "modernbert", "gptj"])
+def test_a_stream_whose_readers_are_not_all_norms_is_not_divided(name: str) -> None:
+    with pytest.raises(PatchDoesNotApply, match="P13"):
+        patch_from(P("P13")).match(family(name))
+
+
 @pytest.mark.parametrize("name", ["gemma3_text", "qwen3"])
 def test_norms_of_heads_read_copies_and_stay_the_norms_they_were(name: str) -> None:
     assert difference(name, [P("P60")]) < EXACT
