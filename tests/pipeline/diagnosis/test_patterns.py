@@ -210,6 +210,47 @@ def test_a_convolution_over_tokens_becomes_products_wherever_it_fails() -> None:
     assert ids(inner, Facts(64)) == []
 
 
+def test_a_width_that_fills_no_sticks_is_padded_and_heads_only_where_they_are_the_cause() -> None:
+    facts = Facts(26, width=312)
+    assert ids(failure("layout", "aten.mm.default", shapes=((64, 312), (312, 312))), facts) == ["P23"]
+    assert ids(failure("layout", "aten.bmm.default", shapes=((12, 64, 26), (12, 26, 64))), facts) == ["P20"]
+    wide = patterns_for(failure("layout", "aten.mm.default", shapes=((64, 312),)), facts)[0]
+    assert wide.parameters == {"size": 312, "padded": 320}
+
+
+def test_masks_are_made_by_the_model_s_own_rule_where_it_takes_no_prepared_one() -> None:
+    mask = failure("unsupported_op", source="masking_utils.py:400", place="outside")
+    own = Facts(64, parts={"P45": frozenset({""})})
+    assert ids(mask, own) == ["P45"]
+    assert ids(mask, Facts(64, parts={"P45": frozenset({""}), "P40": frozenset({""})})) == ["P40"]
+
+
+def test_rows_masked_by_factors_bring_their_own_masks() -> None:
+    facts = Facts(64, parts={"P08": frozenset({"", "attentions.*"})})
+    filled = failure("unsupported_dtype", "aten.masked_fill_.Scalar", module="attentions.*", dtypes=("bool",))
+    assert ids(filled, facts) == ["P08"]
+
+
+def test_attention_over_blocks_is_changed_before_the_call() -> None:
+    facts = Facts(64, parts={"P97": frozenset({"", "encoder.layer.*.attention"})})
+    assert ids(failure("graph_break", "aten.copy_.default", place="outside"), facts)[:1] == ["P97"]
+    assert ids(failure("layout", "aten.mm.default", module="encoder.layer.*.output"), facts) == []
+
+
+def test_patches_of_images_are_padded_and_lengths_of_texts_are_not_asked_for() -> None:
+    facts = Facts(64, parts={"P98": frozenset({"embeddings", "encoder"})})
+    few = failure("shape_limit", "aten.bmm.default", shapes=((12, 197, 64), (12, 64, 197)))
+    assert ids(few, facts) == ["P98"]
+    assert ids(few, Facts(64)) == ["P63"]
+
+
+def test_sums_of_residuals_that_leave_half_precision_are_divided() -> None:
+    facts = Facts(64, parts={"P13": frozenset({"block.*.layer.*.layer_norm"})})
+    large = failure("non_finite", "aten.add.Tensor", module="block.*", dtype_run="float16")
+    assert "P13" in ids(large, facts)
+    assert "P13" not in ids(large, Facts(64))
+
+
 def test_every_pattern_of_the_library_has_a_row() -> None:
     source = inspect.getsource(patterns)
     without = {p for p in PATTERNS if f'"{p}"' not in source}
