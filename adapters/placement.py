@@ -37,7 +37,10 @@ class Placement:
         embeddings = embeddings_of(model)
         self._host_embeddings = embeddings if any(m is embeddings for m in self._host) else None
         self._encoder = encoder_of(model, find_blocks(model))
-        self._stays = frozenset(host_inputs) | (TOKEN_INPUTS if self._host_embeddings is not None else frozenset())
+        read_there = TOKEN_INPUTS if self._host_embeddings is not None else frozenset()
+        # a lone table is not called where vectors are given in its place: they go on to the blocks
+        lone = isinstance(self._host_embeddings, nn.Embedding)
+        self._stays = frozenset(host_inputs) | (read_there - {"inputs_embeds"} if lone else read_there)
 
     def begin(self, call: HostCall) -> None:
         """What the host stages learn about the call that starts now: heads read what it says was not added."""
@@ -90,11 +93,16 @@ class Placement:
         return value.to(device="cpu", dtype=self.host_dtype)
 
     def inputs(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Host inputs moved to where they are read: what host embeddings or a patch read there stays."""
-        return {
-            k: v if k in self._stays or not isinstance(v, torch.Tensor) else v.to(self.device)
-            for k, v in values.items()
-        }
+        """Host inputs moved to where they are read: what host embeddings or a patch read there stays.
+
+        Vectors in place of tokens are of the dtype of where they go.
+        """
+        return {k: self._placed(k, v) if isinstance(v, torch.Tensor) else v for k, v in values.items()}
+
+    def _placed(self, name: str, value: torch.Tensor) -> torch.Tensor:
+        if name in self._stays:
+            return value
+        return (value.to(self.dtype) if name == "inputs_embeds" else value).to(self.device)
 
 
 def host_dtype(dtype: torch.dtype) -> torch.dtype:

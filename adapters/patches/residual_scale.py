@@ -11,7 +11,7 @@ from torch import nn
 from ..errors import PatchDoesNotApply, PatchParameters
 from ..reversal import Reversal
 from ..structure import embeddings_of, find_attention, find_blocks
-from .base import Patch, PatchContext, Target, Undo, types_of
+from .base import PHASE_COMPLETE, HostCall, Patch, PatchContext, Target, Undo, types_of
 from .norms import is_rms_norm
 from .padding import FEED_FORWARDS
 from .rotary_heads import adds_one, epsilon_of
@@ -61,6 +61,7 @@ class ScaledResiduals(Patch):
             undo.set_attribute(reader, name, getattr(reader, name) / self.factor**2)
         for table in _tables(model):
             undo.hook(table.register_forward_hook(lambda module, args, output: output * (1.0 / self.factor)))
+        undo.add(context.add_stage(PHASE_COMPLETE, _only_tokens))
         return undo
 
     def replaced(self, model: nn.Module) -> list[Any]:
@@ -75,6 +76,13 @@ class ScaledResiduals(Patch):
             if value is not None:
                 divided = (value.detach() + one) / self.factor - one
                 undo.set_parameter(writer, name, nn.Parameter(divided, requires_grad=False))
+
+
+def _only_tokens(inputs: dict[str, Any], call: HostCall) -> dict[str, Any]:
+    """Raises PatchDoesNotApply for vectors in place of tokens: they may be divided already, or not."""
+    if inputs.get("input_ids") is None:
+        raise PatchDoesNotApply("P13: the call gives vectors in place of tokens; give input_ids")
+    return inputs
 
 
 def stream_of(model: nn.Module) -> Stream:

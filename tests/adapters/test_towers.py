@@ -110,3 +110,48 @@ def test_features_of_images_are_those_of_stock_with_padded_patches_and_heads(nam
         assert torch.equal(model.get_image_features(pixel_values=images).pooler_output, stock)
     assert float((adapted - stock).abs().max() / stock.abs().max()) < 1e-12
     assert all(before[n] is p for n, p in model.named_parameters())
+
+
+TEXT_ONLY = {"vocab_size": 100, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
+TEXT_ONLY |= {"num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 64}
+AXES = {"rope_type": "default", "rope_theta": 10000.0}
+TOGETHER: dict[str, dict[str, Any]] = {
+    "llava_next": {
+        "text_config": {"model_type": "mistral", **TEXT_ONLY, "pad_token_id": 0},
+        "vision_config": {"model_type": "clip_vision_model", **IMAGES}, "image_token_index": 98,
+        "image_grid_pinpoints": [[16, 16]],
+    },
+    "qwen3_vl": {
+        "text_config": {
+            **TEXT_ONLY, "head_dim": 16, "pad_token_id": 0,
+            "rope_parameters": {**AXES, "mrope_section": [4, 2, 2], "mrope_interleaved": True},
+        },
+        "vision_config": {
+            "depth": 1, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2, "out_hidden_size": 32,
+            "patch_size": 4, "num_position_embeddings": 16, "deepstack_visual_indexes": [0],
+        },
+    },
+    "qwen2_5_vl": {
+        "text_config": {**TEXT_ONLY, "pad_token_id": 0, "rope_parameters": {**AXES, "mrope_section": [2, 3, 3]}},
+        "vision_config": {
+            "depth": 1, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2, "out_hidden_size": 32,
+            "patch_size": 4,
+        },
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("host", [False, True])
+@pytest.mark.parametrize("name", TOGETHER)
+def test_texts_of_a_model_that_reads_images_among_them_are_those_of_stock(name: str, host: bool) -> None:
+    model: Any = lively(AutoModel.from_config(AutoConfig.for_model(name, **TOGETHER[name]))).double()
+    assert text_tower(model) is model.language_model
+    values = texts(model)
+    patches = [{"pattern": "P14"}, *([{"pattern": "P30"}] if host else []), PADDED, {"pattern": "P45"}]
+    with torch.no_grad(), InDouble():
+        stock = model(**values).last_hidden_state
+        with adapt(model, patches=patches, device="cpu", compile=False, dtype="float64"):
+            adapted = model(**values).last_hidden_state
+        assert torch.equal(model(**values).last_hidden_state, stock)
+    real = values["attention_mask"].bool()
+    assert float((adapted - stock)[real].abs().max() / stock[real].abs().max()) < 1e-12
