@@ -11,7 +11,7 @@ from torch import nn
 
 from .adaptation import adapt
 from .errors import WrongTask
-from .remap import remapped, renamed_weights
+from .remap import PLACES, stock_config
 from .tasks import base_of
 
 if TYPE_CHECKING:
@@ -93,13 +93,12 @@ def _load(stock: str, name: str, loading: dict[str, Any]) -> nn.Module:
 
 def _in_stock_words(stock: str, name: str, loading: dict[str, Any]) -> dict[str, Any]:
     """`config` and `key_mapping` for a checkpoint that a stock base class serves under another name; else nothing."""
-    places = {k: loading[k] for k in ("revision", "cache_dir", "token", "local_files_only") if k in loading}
-    given, _ = transformers.PreTrainedConfig.get_config_dict(name, **places)
-    fields = remapped(given) if stock == AutoSpyreModel.stock else None
-    if fields is None:
+    if stock != AutoSpyreModel.stock:
         return {}
-    names = renamed_weights(given)
-    config = transformers.AutoConfig.for_model(fields.pop("model_type"), **fields)
+    found = stock_config(name, **{k: loading[k] for k in PLACES if k in loading})
+    if found is None:
+        return {}
+    config, names = found
     return {"config": config, **({"key_mapping": names} if names else {})}
 
 

@@ -144,6 +144,8 @@ SHELL_OF_BERT = Remap(
     weights={r"^(question_encoder|ctx_encoder)\.bert_model\.": ""},
 )
 """Without a projection, DPR's encoder is BERT and gives the first token's vector alone."""
+PLACES = ("revision", "cache_dir", "token", "local_files_only", "subfolder")
+"""What says where a checkpoint's files are read."""
 ROWS = (ALIBABA_NEW, FIRST_NOMIC, SHELL_OF_BERT)
 
 
@@ -160,6 +162,20 @@ def remapped(config: Config) -> dict[str, Any] | None:
     kept = {name: name for name in config if row.own and name not in row.silent} | dict(row.renamed)
     carried = {kept[name]: value for name, value in config.items() if name in kept}
     return {"model_type": row.to, **carried, **row.rest(config)}
+
+
+def stock_config(name: str, **places: Any) -> tuple[Any, dict[str, str]] | None:
+    """For a checkpoint of another class: the stock class' config, and the `key_mapping` of its weights; else None.
+
+    `places` (revision, cache_dir, token, local_files_only) say where `config.json` is read. Raises NotRemapped.
+    """
+    from transformers import AutoConfig, PreTrainedConfig
+
+    given, _ = PreTrainedConfig.get_config_dict(name, **places)
+    fields = remapped(given)
+    if fields is None:
+        return None
+    return AutoConfig.for_model(fields.pop("model_type"), **fields), renamed_weights(given)
 
 
 def renamed_weights(config: Config) -> dict[str, str]:

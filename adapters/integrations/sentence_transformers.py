@@ -1,7 +1,8 @@
 """`SentenceTransformer(..., backend="spyre")`: explicit, undoable, and refused when what it wraps has moved.
 
-`enable_sentence_transformers()` wraps two methods, `Transformer._load_model` and `BaseModel._post_init`. For
-backend "spyre" the first loads the stock model on the CPU in fp32 and finds its adapter; the second, when the other
+`enable_sentence_transformers()` wraps three methods, `Transformer._load_config`, `Transformer._load_model` and
+`BaseModel._post_init`. For backend "spyre" the first gives the stock class' configuration of a checkpoint under another
+name (`remap`), the second loads the stock model on the CPU in fp32 and finds its adapter; the third, when the other
 modules are in place, adapts it and pins everything else (pooling, Dense, Normalize) to the host in fp32, on every call.
 
 `model_kwargs` may hold `spyre_manifest` (path of a manifest) and `spyre_options` (keyword arguments of `adapt`).
@@ -21,6 +22,7 @@ from ..errors import PatchTargetMoved, SpyreNoAdapterError, StillAdapted, Undone
 from ..handle import Handle
 from ..releases.lookup import find
 from ..releases.manifest import Manifest, load_manifest
+from ..remap import PLACES, stock_config
 from ..tasks import base_of
 
 BACKEND = "spyre"
@@ -28,6 +30,7 @@ PLAN = "_spyre_plan"
 HANDLES = "spyre_handles"
 MADE_FOR = "6.2.0"
 VERIFIED_DIGESTS = {
+    "Transformer._load_config": "8e45e8ad669ebf35b4118f3636a9910ea6ad8c8273ca4eab35b5205df7ac2e0f",
     "Transformer._load_model": "17aae5883c419e1a9452b6e64aba6d51c8a17574a1a0375943b87e1c9b91609d",
     "BaseModel._post_init": "416dcc24d6f15f78a9f3b2ae7e7dbb385cf7d72642760f2f17e797065c4f38d8",
     "BaseModel._resolve_inference_device": "ad23c5b85526fbe22e5706a72199636294fd04fcd9fa38ebab0ab67108eb6d4a",
@@ -53,7 +56,11 @@ def enable_sentence_transformers() -> None:
         return
     targets = _targets()
     _check_targets(targets)
-    wrappers = {"Transformer._load_model": _loading, "BaseModel._post_init": _finishing}
+    wrappers = {
+        "Transformer._load_config": _configuring,
+        "Transformer._load_model": _loading,
+        "BaseModel._post_init": _finishing,
+    }
     for label, wrap in wrappers.items():
         owner, name = targets[label]
         original = owner.__dict__[name]
@@ -82,6 +89,7 @@ def _targets() -> dict[str, tuple[type, str]]:
     from sentence_transformers.base.modules.transformer import Transformer
 
     return {
+        "Transformer._load_config": (Transformer, "_load_config"),
         "Transformer._load_model": (Transformer, "_load_model"),
         "BaseModel._post_init": (BaseModel, "_post_init"),
         "BaseModel._resolve_inference_device": (BaseModel, "_resolve_inference_device"),
@@ -95,6 +103,18 @@ def _check_targets(targets: dict[str, tuple[type, str]]) -> None:
                 f"sentence-transformers' {label} is not the one of {MADE_FOR}; "
                 f"install sentence-transformers {MADE_FOR} or a newer spyre-adapters"
             )
+
+
+def _configuring(original: Callable[..., Any]) -> Callable[..., Any]:
+    def _load_config(self: nn.Module, path: str, backend: str, config_kwargs: dict[str, Any]) -> tuple[Any, bool]:
+        places = {k: v for k, v in config_kwargs.items() if k in PLACES}
+        found = stock_config(path, **places) if backend == BACKEND else None
+        if found is None or found[1]:
+            given: tuple[Any, bool] = original(self, path, backend, config_kwargs)
+            return given
+        return found[0], False
+
+    return _load_config
 
 
 def _loading(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -83,9 +83,10 @@ def test_configurations_of_stock_classes_are_left_alone() -> None:
     assert remapped({"model_type": "nomic_bert", "hidden_size": 32}) is None
 
 
-def checkpoint(folder: Path) -> Any:
+def checkpoint(folder: Path, **changed: Any) -> Any:
     """A folder as the original ships it: its own config and names, fused weights. Returns the stock model behind it."""
-    model = lively(AutoModel.from_config(config_of(NEW)))
+    fields = {**NEW, **changed}
+    model = lively(AutoModel.from_config(config_of(fields)))
     stock = model.state_dict()
     parts = {
         "self_attn.o_proj": "attention.o_proj",
@@ -108,7 +109,7 @@ def checkpoint(folder: Path) -> Any:
                     joined = torch.cat([tensors.pop(k) for k in keys])
                     tensors[f"new.encoder.layer.{layer}.{fused}.{kind}"] = joined
     save_file({k: v.contiguous() for k, v in tensors.items()}, folder / "model.safetensors", metadata={"format": "pt"})
-    (folder / "config.json").write_text(json.dumps(NEW))
+    (folder / "config.json").write_text(json.dumps(fields))
     return model
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from adapters.describe import describe
 from adapters.errors import PatchTargetMoved, SpyreNoAdapterError
 from adapters.releases import lookup
 from adapters.releases.manifest import Manifest, record_digests
+from tests.adapters.test_remap import checkpoint
 
 PATCHES: list[dict[str, Any]] = [
     {"pattern": "P56", "parameters": {"dtype": "float16"}},
@@ -139,3 +141,25 @@ def test_a_moved_target_is_refused_and_nothing_is_wrapped(monkeypatch: pytest.Mo
     with pytest.raises(PatchTargetMoved, match="_load_model"):
         enable_sentence_transformers()
     assert Transformer.__dict__["_load_model"] is _load_model
+
+
+@pytest.mark.usefixtures("enabled")
+def test_a_checkpoint_that_a_stock_class_serves_under_another_name_is_encoded(
+    minilm_path: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "new"
+    folder.mkdir()
+    model = checkpoint(folder, vocab_size=30_522)
+    for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json"):
+        if (minilm_path / name).is_file():
+            shutil.copy(minilm_path / name, folder / name)
+    patches = [{"pattern": "P63", "parameters": {"multiple": 64, "side": "right"}}, {"pattern": "P45"}]
+    words = describe(model)
+    recorded = tuple(record_digests(model, patches))
+    manifest = Manifest("gte", "1.0", "gte", "profile-2026-08", {"block": words["block"]}, recorded)
+    pipeline = load(folder, manifest, tmp_path)
+    assert type(pipeline[0].model).__name__ == "GteModel"
+    encoded = pipeline[0].tokenizer(TEXTS[:1], return_tensors="pt")
+    with torch.no_grad():
+        tokens = model(encoded["input_ids"], attention_mask=encoded["attention_mask"]).last_hidden_state
+    assert np.allclose(pipeline.encode(TEXTS[:1])[0], tokens.mean(dim=1)[0].numpy(), atol=1e-5)
