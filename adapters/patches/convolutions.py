@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar
 
 import torch
@@ -18,6 +19,7 @@ from .base import PHASE_MASK, HostCall, Patch, PatchContext, Target, Undo, types
 from .split import linear_of
 
 SHIFTS = "shifts_of_tokens"
+HOSTS = ("cpu", "meta")
 ROW_MASKS = "create_recurrent_attention_mask"
 
 
@@ -144,21 +146,37 @@ def _prepare_after_block(module: Any, undo: Reversal) -> range:
     conv = module.conv
     undo.set_module(module, "places", _linears(conv.weight.detach().unbind(2), conv.bias))
     undo.drop_item(module._modules, "conv")
+    undo.set_attribute(module, "activation_of_places", ACT2FN[module.conv_act])
     return _moves(conv)
 
 
 def after_block(
     self: Any, hidden_states: torch.Tensor, residual_states: torch.Tensor, input_mask: torch.Tensor
 ) -> torch.Tensor:
-    """LayerNorm(residual + act(conv(hidden) at tokens)) at tokens, 0 at padding; [batch, length, width]."""
-    shifts, reach = self.shifts_of_tokens, len(self.places) // 2
-    out = self.places[reach](hidden_states)
+    """LayerNorm(residual + act(conv(hidden) at tokens)) at tokens, 0 at padding; [batch, length, width].
+
+    It stands between blocks, which alone are compiled: on a device it is compiled by itself, since eager code there has
+    no activations.
+    """
+    real = input_mask.reshape(input_mask.shape[0], -1, 1).cpu().to(hidden_states.dtype).to(hidden_states.device)
+    run = between_blocks if hidden_states.device.type in HOSTS else compiled_between_blocks()
+    return run(self, hidden_states, residual_states, real)
+
+
+def between_blocks(self: Any, hidden: torch.Tensor, residual: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
+    """The same with the mask as factors [batch, length, 1] beside the hidden states."""
+    reach = len(self.places) // 2
+    out = self.places[reach](hidden)
     for place, linear in enumerate(self.places):
         if place != reach:
-            out = out + linear(shifts.moved(hidden_states, place - reach))
-    real = input_mask.reshape(input_mask.shape[0], -1, 1).cpu().to(out.dtype).to(out.device)
-    out = self.LayerNorm(residual_states + ACT2FN[self.conv_act](out * real))
-    return out * real
+            out = out + linear(self.shifts_of_tokens.moved(hidden, place - reach))
+    return self.LayerNorm(residual + self.activation_of_places(out * real)) * real
+
+
+@cache
+def compiled_between_blocks() -> Callable[..., torch.Tensor]:
+    """The layer between blocks, compiled once for all models."""
+    return torch.compile(between_blocks, fullgraph=True, dynamic=False)
 
 
 def _check_gated(target: Target) -> None:
