@@ -21,7 +21,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from benchmarks.controls import cut_vocabulary, families
+from benchmarks.controls import cut_vocabulary
 
 HERE = Path(__file__).parent
 PROFILE = "profile-2026-08"
@@ -51,7 +51,7 @@ def entry_of(name: str) -> Any:
     from pipeline.catalogue.folder import pooling_mode
 
     row = load_table()[name]
-    listed = families()[row["type"]]
+    listed = first_entry(row["type"])
     config = cut_vocabulary(with_width(listed.config or {}, row.get("width", {})))
     return replace(
         listed,
@@ -63,6 +63,13 @@ def entry_of(name: str) -> Any:
         pooling=mode if (mode := pooling_mode(listed.pooling)) in ("mean", "cls", "lasttoken") else "mean",
         max_seq_length=None,
     )
+
+
+def first_entry(kind: str) -> Any:
+    """The starter catalogue's first row of a model type that has a configuration."""
+    from pipeline.catalogue.starter import load_starter
+
+    return next(entry for entry in load_starter() if (entry.config or {}).get("model_type") == kind)
 
 
 def with_width(config: dict[str, Any], width: dict[str, Any]) -> dict[str, Any]:

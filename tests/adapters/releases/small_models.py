@@ -21,7 +21,9 @@ WINDOWS = {"sliding_window": 8, "local_attention": 12}
 
 
 def shrunk(config: dict[str, Any]) -> dict[str, Any]:
-    """The configuration with as few heads as keep the groups, of their own size."""
+    """The configuration with as few heads as keep the groups, of their own size; of parts, the one that reads text."""
+    if isinstance(config.get("text_config"), dict):
+        return {**config, "text_config": shrunk(config["text_config"])}
     heads, width = (next(n for n in names if config.get(n)) for names in (HEADS, WIDTHS))
     size = config.get("head_dim") or config.get("d_kv") or config[width] // config[heads]
     keys = config.get("num_key_value_heads") or config[heads]
