@@ -12,7 +12,8 @@ from pipeline.verification.selftest.entry import Patches, Stage
 from pipeline.verification.selftest.judge import DTYPE, Judgement
 from pipeline.verification.selftest.subjects import SUBJECTS
 
-PROFILE, TIER = "profile-2026-08", "sweep"
+PROFILE, TIER = "profile-2026-08", "full"
+"""The tier of every candidate before its review: the sweep's texts are all within one bucket."""
 
 
 def judge_whole(subject: str, patches: Patches) -> Judgement:
