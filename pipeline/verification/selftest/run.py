@@ -93,21 +93,27 @@ def items(full: bool) -> Iterator[Item]:
     cheats = [c for c in CHEATS if full or c.name in QUICK]
     yield from (_refused(c) for c in cheats)
     if full:
-        yield from (_refused(c, behind=True) for c in cheats if _has_code(c) and not _is_whole(c))
+        yield from (_refused(c, behind=True) for c in cheats if _has_code(c.cheat) and not _is_whole(c))
     seen: set[tuple[str, bytes]] = set()
     for cheat in cheats:
         key = (cheat.subject, canonical(list(cheat.honest)))
         if key not in seen:
             seen.add(key)
-            yield _twin(cheat)
+            yield _twin(cheat, full)
     for honest in HONEST:
         if full or (honest.pattern, honest.name, honest.subject) in QUICK_HONEST:
             name = f"{honest.pattern} {honest.subject}: {honest.name}"
-            yield Item(name, str(Kind.PATTERNS), ACCEPT, honest.subject, honest.patches)
+            cases = _cases(honest.patches, full)
+            yield Item(name, str(Kind.PATTERNS), ACCEPT, honest.subject, honest.patches, cases)
 
 
-def _has_code(cheat: Cheat) -> bool:
-    return any(p["pattern"] == "code" for p in cheat.cheat)
+def _has_code(patches: Patches) -> bool:
+    return any(p["pattern"] == "code" for p in patches)
+
+
+def _cases(patches: Patches, full: bool) -> int:
+    """How many cases an honest candidate is captured for; the quick run sees patterns of the library at one only."""
+    return 2 if full or _has_code(patches) else 1
 
 
 def _is_whole(cheat: Cheat) -> bool:
@@ -115,9 +121,9 @@ def _is_whole(cheat: Cheat) -> bool:
     return cheat.kind is Kind.DEVICE
 
 
-def _twin(cheat: Cheat) -> Item:
-    name, group = f"twin of: {cheat.name}", f"twins, {cheat.kind}"
-    return Item(name, group, ACCEPT, cheat.subject, cheat.honest, whole=_is_whole(cheat))
+def _twin(cheat: Cheat, full: bool) -> Item:
+    name, group, cases = f"twin of: {cheat.name}", f"twins, {cheat.kind}", _cases(cheat.honest, full)
+    return Item(name, group, ACCEPT, cheat.subject, cheat.honest, cases, whole=_is_whole(cheat))
 
 
 def _refused(cheat: Cheat, behind: bool = False) -> Item:
