@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from torch import Tensor
@@ -37,6 +38,7 @@ def judge_mutants(count: int, seed: int) -> list[Outcome]:
     return found
 
 
+@cache
 def _document(name: str) -> dict[str, Any]:
     """The subject's own document in fp32: what an honest candidate without patches would be on the host."""
     (found,) = capture_stock(SUBJECTS[name], [Case(*SHAPES[0], "float32")])
