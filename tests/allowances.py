@@ -18,7 +18,7 @@ WARNING_SITES: dict[str, str] = {
     "tests/sim_backend/errata/test_views.py": "the defect is looked at, not the fallback on the way to it",
     "tests/sim_backend/table/run.py": "the outcome of a cell counts the fallback warnings itself",
     "tests/adapters/test_on_device.py": "the unpatched model's fallbacks come before the refusal the test is about",
-    "tests/adapters/patches/test_families_on_device.py": "the fallbacks of a run are counted, and held to those that are named",
+    "tests/adapters/patches/test_families_on_device.py": "the fallbacks of a run are counted, and named",
 }
 """Files that may ignore a warning of ours on a single test, with the reason."""
 
