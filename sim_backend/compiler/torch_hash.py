@@ -57,6 +57,7 @@ def stated(root: str) -> str:
     return hashlib.sha256(f"{torch.__version__}\n{lines}".encode()).hexdigest()
 
 
+@cache
 def _place() -> Path:
     return Path(cache_dir()) / "torch_key" / stated(str(Path(torch.__file__).parent))
 
