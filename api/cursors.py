@@ -5,33 +5,66 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from typing import NamedTuple
+from collections.abc import Callable, Collection
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from api.errors import BadCursor
 
 MAX_ID = 2**63 - 1
+Value = int | str | datetime | None
 
 
 class Cursor(NamedTuple):
-    """The sort of the list, the sort value of the last row, and its id."""
+    """The order of the list, the value of the last row in it (None where it has none), and the row's id."""
 
-    sort: str
-    value: int | str
+    order: str
+    value: Value
     id: int
 
     def encode(self) -> str:
         """The text handed out."""
-        return base64.urlsafe_b64encode(json.dumps(list(self), separators=(",", ":")).encode()).decode().rstrip("=")
+        value = self.value.isoformat() if isinstance(self.value, datetime) else self.value
+        text = json.dumps([self.order, value, self.id], separators=(",", ":"))
+        return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def decode(text: str, sort: str) -> Cursor:
-    """The cursor in `text`. Raises `BadCursor` unless this list, sorted so, could have handed it out."""
+def _number(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= MAX_ID:
+        raise ValueError(value)
+    return value
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str or "\0" in value:
+        raise ValueError(value)
+    return value
+
+
+def _moment(value: Any) -> datetime:
+    found = datetime.fromisoformat(_text(value))
+    if found.tzinfo is None:
+        raise ValueError(value)
+    return found
+
+
+READERS: dict[type, Callable[[Any], Value]] = {
+    int: _number,
+    str: _text,
+    datetime: _moment,
+}
+
+
+def decode(text: str, orders: Collection[str], kind: type, *, nullable: bool = False) -> Cursor:
+    """The cursor in `text`, of one of these orders and with a value of `kind`. Raises `BadCursor` for any other."""
     try:
-        found_sort, value, number = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        found, value, number = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
     except (ValueError, TypeError, binascii.Error, RecursionError) as error:
         raise BadCursor("The cursor cannot be read: take `next` from an answer of this list.") from error
-    wanted = str if sort == "name" else int
-    fits = found_sort == sort and type(value) is wanted and type(number) is int
-    if not fits or not 0 <= number <= MAX_ID or (wanted is int and not 0 <= int(value) <= MAX_ID):
-        raise BadCursor("The cursor belongs to another list or order: take `next` from an answer of this list.")
-    return Cursor(sort, value, number)
+    try:
+        if found not in orders:
+            raise ValueError(found)
+        return Cursor(_text(found), None if nullable and value is None else READERS[kind](value), _number(number))
+    except ValueError as error:
+        message = "The cursor belongs to another list or order: take `next` from an answer of this list."
+        raise BadCursor(message) from error

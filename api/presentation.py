@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from api import repository
+from api.model_filter import NOT_RUN
 from api.pages.labels import is_stale, model_url
 from api.repository import ModelRow
 from pipeline.releases.models import Adapter
@@ -65,7 +66,7 @@ def _without_status(row: ModelRow) -> dict[str, Any]:
     dropped = row.entry is not None and row.entry.dropped_kind is not None
     nothing = dict.fromkeys((*STATUS_FIELDS, "revision", "adapter"))
     told = {
-        "outcome": Outcome.FAILED.value if dropped else repository.NOT_RUN,
+        "outcome": Outcome.FAILED.value if dropped else NOT_RUN,
         "kind": row.entry.dropped_kind if row.entry else None,
         "reason": (row.entry.dropped_reason if row.entry else None) or "",
     }

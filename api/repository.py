@@ -6,24 +6,19 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import BindParameter, ColumnElement, Select, and_, case, func, or_, select
+from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session, selectinload
 
-from api.cursors import Cursor
 from pipeline.database.models import Artefact, LoginSession, OutboxEvent, Principal, SessionKind
 from pipeline.errors import NotFound
 from pipeline.releases.models import Adapter
 from pipeline.review.models import CandidateCheckpoint, CandidateRow, CandidateState, EvidenceRow, ReviewRow
 from pipeline.sweeps.models import CatalogueEntry, Checkpoint, CheckpointStatus, Model, Sweep, SweepRun
 from pipeline.sweeps.repository import newest_checkpoints
-from pipeline.work.environment import environment_digest
 from pipeline.work.models import DiagnosisRow, FailureRow, Outcome, Run, RunState, StageName
 
-NOT_RUN, WAITING = "not_run", "waiting"
 MOST_OF_A_KIND = 500
 """A page reads at most so many rows of one table."""
-OUTCOMES = (*(outcome.value for outcome in Outcome), NOT_RUN, WAITING)
-"""What a list can be narrowed to. Left-out models are among the failed ones, as those that wait for review are."""
 
 
 class ModelRow(NamedTuple):
@@ -33,18 +28,6 @@ class ModelRow(NamedTuple):
     status: CheckpointStatus | None
     waiting: int | None
     entry: CatalogueEntry | None
-
-
-class Narrow(NamedTuple):
-    """What a list of models is narrowed to; an empty field narrows nothing."""
-
-    search: str = ""
-    family: str = ""
-    op: str = ""
-    kind: str = ""
-    adapter: int = 0
-    weights: str = ""
-    stale: bool = False
 
 
 class BlockingOp(NamedTuple):
@@ -76,89 +59,13 @@ class Queue(NamedTuple):
     oldest: datetime | None
 
 
-def _models_with_status(profile: str, *, judged: bool = False) -> Select[Model, CheckpointStatus | None]:
-    """Models with the status of their newest checkpoint; with `judged`, only those that have one.
-
-    The conditions of a narrowed list need a status. Told so, SQLite begins at the checkpoints; an outer join whose
-    result is narrowed afterwards it would answer by looking at every pair of a model and a status.
-    """
+def _models_with_status(profile: str) -> Select[Model, CheckpointStatus | None]:
+    """Models with the status of their newest checkpoint."""
     newest = newest_checkpoints()
     on_profile = (CheckpointStatus.checkpoint_id == newest.c.id) & (CheckpointStatus.profile == profile)
     models: Select[Model, CheckpointStatus | None] = select(Model, CheckpointStatus).select_from(Model)
-    models = models.join(newest, newest.c.model_id == Model.id, isouter=not judged)
-    return models.join(CheckpointStatus, on_profile, isouter=not judged)
-
-
-def _waiting_checkpoints(profile: str | BindParameter[str]) -> Select[int]:
-    """Checkpoints for which a candidate waits for review on the profile."""
-    query = select(CandidateCheckpoint.checkpoint_id).join(CandidateRow)
-    return query.where(CandidateRow.state == CandidateState.WAITING, CandidateRow.profile == profile)
-
-
-def _dropped() -> ColumnElement[bool]:
-    """The newest catalogue row of the model left it out."""
-    newest = select(func.max(CatalogueEntry.id)).group_by(CatalogueEntry.model_id)
-    left_out = select(CatalogueEntry.model_id).where(CatalogueEntry.id.in_(newest))
-    return Model.id.in_(left_out.where(CatalogueEntry.dropped_kind.is_not(None)))
-
-
-def having(outcome: str, profile: str | BindParameter[str]) -> list[ColumnElement[bool]]:
-    """What a model and its status must be for a list narrowed to `outcome` (one of `OUTCOMES`)."""
-    if outcome == NOT_RUN:
-        return [CheckpointStatus.checkpoint_id.is_(None), ~_dropped()]
-    if outcome == Outcome.FAILED:
-        return [or_(CheckpointStatus.outcome == outcome, CheckpointStatus.checkpoint_id.is_(None) & _dropped())]
-    if outcome == WAITING:
-        waiting = CheckpointStatus.checkpoint_id.in_(_waiting_checkpoints(profile))
-        return [CheckpointStatus.outcome == Outcome.FAILED, waiting]
-    return [CheckpointStatus.outcome == outcome]
-
-
-def follows(cursor: Cursor) -> ColumnElement[bool]:
-    """What follows the cursor in its order."""
-    if cursor.sort == "name":
-        return Model.name > cursor.value
-    return or_(Model.downloads < cursor.value, and_(Model.downloads == cursor.value, Model.id > cursor.id))
-
-
-ORDER: dict[str, tuple[Any, ...]] = {"downloads": (Model.downloads.desc(), Model.id), "name": (Model.name,)}
-
-
-def list_models(
-    session: Session, profile: str, *, narrow: Narrow, outcome: str | None, sort: str, after: Cursor | None, limit: int
-) -> list[ModelRow]:
-    """At most `limit` models after the cursor, in the order of `sort` (`downloads` or `name`)."""
-    models = _models_with_status(profile, judged=outcome in _JUDGED or _needs_status(narrow))
-    query = models.order_by(*ORDER[sort]).limit(limit).where(*_narrowed(narrow, profile))
-    if outcome:
-        query = query.where(*having(outcome, profile))
-    if after:
-        query = query.where(follows(after))
-    return _complete(session, profile, session.execute(query).all())
-
-
-_JUDGED = frozenset({Outcome.PASSED.value, Outcome.UNKNOWN.value, Outcome.INFRA.value, WAITING})
-"""Outcomes that only a model with a status can have."""
-
-
-def _needs_status(narrow: Narrow) -> bool:
-    return bool(narrow.op or narrow.kind or narrow.adapter or narrow.weights or narrow.stale)
-
-
-def _narrowed(narrow: Narrow, profile: str) -> list[ColumnElement[bool]]:
-    """The conditions of the fields that are set."""
-    families = select(Checkpoint.model_id).where(Checkpoint.family == narrow.family)
-    failing = select(FailureRow.run_id).where(FailureRow.op == narrow.op)
-    conditions = {
-        "search": Model.name.icontains(narrow.search, autoescape=True),
-        "family": Model.id.in_(families),
-        "op": (CheckpointStatus.outcome != Outcome.PASSED) & CheckpointStatus.run_id.in_(failing),
-        "kind": CheckpointStatus.kind == narrow.kind,
-        "adapter": CheckpointStatus.adapter_id == narrow.adapter,
-        "weights": (CheckpointStatus.outcome == Outcome.PASSED) & (CheckpointStatus.weights == narrow.weights),
-        "stale": CheckpointStatus.environment != environment_digest(profile),
-    }
-    return [conditions[name] for name, value in narrow._asdict().items() if value]
+    models = models.join(newest, newest.c.model_id == Model.id, isouter=True)
+    return models.join(CheckpointStatus, on_profile, isouter=True)
 
 
 def row_of_model(session: Session, profile: str, model: Model, checkpoint_id: int | None = None) -> ModelRow:
@@ -196,29 +103,9 @@ def newest_entries(session: Session, model_ids: Sequence[int]) -> dict[int, Cata
     return {entry.model_id: entry for entry in session.scalars(query)} if model_ids else {}
 
 
-def count_outcomes(session: Session, profile: str, narrow: Narrow) -> dict[str, int]:
-    """How many models the list shows for each outcome; those that wait are among the failed ones."""
-    without = case((_dropped(), Outcome.FAILED.value), else_=NOT_RUN)
-    outcome = func.coalesce(CheckpointStatus.outcome, without)
-    models = _models_with_status(profile, judged=_needs_status(narrow))
-    counted = models.with_only_columns(outcome, func.count(Model.id)).group_by(outcome)
-    narrowed = _narrowed(narrow, profile)
-    found = dict(session.execute(counted.where(*narrowed)).all()) | {
-        WAITING: _count_waiting(session, profile, narrowed)
-    }
-    return {name: found.get(name, 0) for name in OUTCOMES}
-
-
-def _count_waiting(session: Session, profile: str, narrowed: Sequence[ColumnElement[bool]]) -> int:
-    """Models with a candidate that waits. Begins at the candidates: they are few."""
-    waiting = _waiting_checkpoints(profile).distinct().subquery()
-    newest = select(func.max(Checkpoint.id)).group_by(Checkpoint.model_id)
-    on_profile = (CheckpointStatus.checkpoint_id == waiting.c.checkpoint_id) & (CheckpointStatus.profile == profile)
-    query = select(func.count()).select_from(waiting).join(CheckpointStatus, on_profile)
-    query = query.join(Checkpoint, Checkpoint.id == CheckpointStatus.checkpoint_id)
-    query = query.join(Model, Model.id == Checkpoint.model_id).where(*narrowed)
-    query = query.where(CheckpointStatus.outcome == Outcome.FAILED, CheckpointStatus.checkpoint_id.in_(newest))
-    return session.scalar(query) or 0
+def count_listed(session: Session) -> int:
+    """How many models are known."""
+    return session.scalar(select(func.count(Model.id))) or 0
 
 
 def review_load(session: Session) -> Queue:
@@ -229,18 +116,43 @@ def review_load(session: Session) -> Queue:
 
 
 def values_of_candidates(session: Session, candidate_ids: Sequence[int]) -> dict[int, Value]:
-    """Candidate to the models of its family that do not pass on its profile: those that would then pass."""
-    failing = (CheckpointStatus.profile == CandidateRow.profile) & (CheckpointStatus.outcome != Outcome.PASSED)
-    query = (
-        select(CandidateRow.id, func.count(), func.sum(Model.downloads))
-        .join(Checkpoint, Checkpoint.family == CandidateRow.family)
-        .join(CheckpointStatus, (CheckpointStatus.checkpoint_id == Checkpoint.id) & failing)
+    """Candidate to the models of its family that do not pass on its profile: those that would then pass.
+
+    Each family is counted once, however many candidates it has.
+    """
+    if not candidate_ids:
+        return {}
+    chosen = CandidateRow.id.in_(candidate_ids)
+    failing = (
+        select(Checkpoint.family, CheckpointStatus.profile, func.count().label("models"))
+        .add_columns(func.sum(Model.downloads).label("downloads"))
+        .select_from(Checkpoint)
+        .join(CheckpointStatus, CheckpointStatus.checkpoint_id == Checkpoint.id)
         .join(Model, Model.id == Checkpoint.model_id)
-        .where(CandidateRow.id.in_(candidate_ids))
-        .group_by(CandidateRow.id)
+        .where(CheckpointStatus.outcome != Outcome.PASSED)
+        .where(Checkpoint.family.in_(select(CandidateRow.family).where(chosen)))
+        .group_by(Checkpoint.family, CheckpointStatus.profile)
+        .subquery("failing")
     )
-    found = session.execute(query) if candidate_ids else ()
-    return {number: Value(models, int(downloads)) for number, models, downloads in found}
+    mine = (failing.c.family == CandidateRow.family) & (failing.c.profile == CandidateRow.profile)
+    query = select(CandidateRow.id, failing.c.models, failing.c.downloads).join(failing, mine).where(chosen)
+    return {number: Value(models, int(downloads)) for number, models, downloads in session.execute(query)}
+
+
+def waiting_by_value(session: Session, limit: int) -> list[tuple[int, Value]]:
+    """The waiting candidates and what each is worth, most downloads first, then the oldest."""
+    query = select(CandidateRow.id).where(CandidateRow.state == CandidateState.WAITING)
+    values = values_of_candidates(session, list(session.scalars(query)))
+    order = query.order_by(CandidateRow.updated_at, CandidateRow.id)
+    found = [(number, values.get(number, Value(0, 0))) for number in session.scalars(order)]
+    return sorted(found, key=lambda row: -row[1].downloads)[:limit]
+
+
+def newest_candidates(session: Session, limit: int) -> list[tuple[int, Value]]:
+    """The newest candidates in any state, and what each is worth."""
+    numbers = list(session.scalars(select(CandidateRow.id).order_by(CandidateRow.id.desc()).limit(limit)))
+    values = values_of_candidates(session, numbers)
+    return [(number, values.get(number, Value(0, 0))) for number in numbers]
 
 
 def blocking_ops(session: Session, profile: str, limit: int) -> list[BlockingOp]:
@@ -393,11 +305,12 @@ def adapter_of_candidate(session: Session, candidate_id: int) -> int | None:
     return session.scalar(select(Adapter.id).where(Adapter.candidate_id == candidate_id).limit(1))
 
 
-def preload_candidates(session: Session, candidate_ids: Sequence[int]) -> None:
-    """Read what a list of candidates shows of each in one query per table instead of one per candidate."""
+def candidates_of(session: Session, numbers: Sequence[int]) -> list[CandidateRow]:
+    """These candidates in this order, with what a list shows of each: one query per table, not one per candidate."""
     shown = (selectinload(CandidateRow.patches), selectinload(CandidateRow.checkpoints))
-    query = select(CandidateRow).where(CandidateRow.id.in_(candidate_ids))
-    session.scalars(query.options(*shown, selectinload(CandidateRow.evidence))).all()
+    query = select(CandidateRow).where(CandidateRow.id.in_(numbers))
+    found = {row.id: row for row in session.scalars(query.options(*shown, selectinload(CandidateRow.evidence)))}
+    return [found[number] for number in numbers]
 
 
 def diagnoses_where(model: str | None, kind: str | None, op: str | None) -> Select[DiagnosisRow]:

@@ -156,7 +156,7 @@ def families_by_profile(session: Session) -> list[FamilyCell]:
 # --- a sweep
 def funnel(session: Session, sweep: Sweep) -> dict[str, int]:
     """Where the models of a sweep stand: the numbers of the command `sweep`, counted by the database."""
-    entries = _entries(sweep)
+    entries = entries_of_sweep(sweep)
     listed = session.scalar(select(func.count()).select_from(entries)) or 0
     dropped = session.scalar(select(func.count()).where(entries.c.dropped_kind.is_not(None))) or 0
     reached, outcomes = _reached(session, sweep), _outcomes(session, sweep, entries)
@@ -179,8 +179,10 @@ def funnel(session: Session, sweep: Sweep) -> dict[str, int]:
     }
 
 
-def _entries(sweep: Sweep) -> Subquery:
-    query = select(CatalogueEntry.checkpoint_id, CatalogueEntry.dropped_kind)
+def entries_of_sweep(sweep: Sweep) -> Subquery:
+    """The entries a sweep is about: number, model, checkpoint, downloads, and why one was left out."""
+    columns = ("id", "model_id", "checkpoint_id", "downloads", "dropped_kind")
+    query = select(*(getattr(CatalogueEntry, name) for name in columns))
     query = query.where(CatalogueEntry.snapshot_id == sweep.snapshot_id).order_by(CatalogueEntry.position)
     return query.limit(sweep.top).subquery("entries")
 
@@ -193,7 +195,7 @@ def _reached(session: Session, sweep: Sweep) -> dict[str, int]:
     return dict(session.execute(query.group_by(Run.stage)).all())
 
 
-def _speaking(sweep: Sweep) -> Subquery:
+def speaking_runs(sweep: Sweep) -> Subquery:
     """The run that speaks for each checkpoint: the last finished one, a run with an adapter before one without."""
     order = (Run.adapter_id.is_not(None).desc(), Run.id.desc())
     place = func.row_number().over(partition_by=Run.checkpoint_id, order_by=order).label("place")
@@ -207,7 +209,7 @@ def _speaking(sweep: Sweep) -> Subquery:
 
 def _outcomes(session: Session, sweep: Sweep, entries: Subquery) -> dict[tuple[str, bool], int]:
     """(outcome, does a candidate wait for it) to how many checkpoints of the sweep."""
-    speaking = _speaking(sweep)
+    speaking = speaking_runs(sweep)
     waiting = select(CandidateCheckpoint.checkpoint_id).join(CandidateRow)
     waits = speaking.c.checkpoint_id.in_(waiting.where(CandidateRow.state == CandidateState.WAITING))
     query = select(speaking.c.outcome, waits, func.count())

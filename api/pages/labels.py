@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
-from pipeline.sweeps.models import CatalogueEntry, CheckpointStatus
+from pipeline.sweeps.models import CheckpointStatus
 from pipeline.work.environment import environment_digest
 
 
@@ -113,23 +113,26 @@ EXACTNESS = {"exact": "exact: equal in real arithmetic", "bounded": "bounded: wi
 DRAFTERS = {"rules": "rewrite rules", "llm": "coding agent", "hand": "a person"}
 
 
-def status_mark(status: CheckpointStatus | None, waiting: int | None, entry: CatalogueEntry | None) -> Mark:
-    """Where a model stands: its sign and word, with weights, depth, tier and staleness as the remark."""
-    if status is None:
-        dropped = entry is not None and entry.dropped_kind is not None
-        return Mark("✗", "left out", "bad", kind_word(entry.dropped_kind)) if dropped and entry else MARKS["not_run"]
-    mark = MARKS["waiting" if waiting and status.outcome == "failed" else status.outcome]
-    return mark._replace(remark=", ".join(_remarks(status)))
+def status_mark(item: Mapping[str, Any]) -> Mark:
+    """Where a model stands (an item of `api.model_list` or `api.presentation`): sign, word, and a remark.
+
+    The remark tells weights, depth, staleness and whether it counts.
+    """
+    if item["revision"] is None:
+        is_left_out = item["outcome"] == "failed"
+        return Mark("✗", "left out", "bad", kind_word(item["kind"])) if is_left_out else MARKS["not_run"]
+    waits = item["waiting_candidate"] and item["outcome"] == "failed"
+    return MARKS["waiting" if waits else item["outcome"]]._replace(remark=", ".join(_remarks(item)))
 
 
-def _remarks(status: CheckpointStatus) -> list[str]:
-    passed = status.outcome == "passed"
+def _remarks(item: Mapping[str, Any]) -> list[str]:
+    passed = item["outcome"] == "passed"
     remarks = {
-        f"{status.weights} weights": passed and status.weights,
-        f"depth {status.depth}": status.depth and status.depth != "full",
-        "as another of its group": status.derived_from,
-        "scripted, counts in no figure": status.scripted,
-        "stale": is_stale(status),
+        f"{item['weights']} weights": passed and item["weights"],
+        f"depth {item['depth']}": item["depth"] and item["depth"] != "full",
+        "as another of its group": item["derived_from"],
+        "scripted, counts in no figure": item["scripted"],
+        "stale": item["stale"],
     }
     return [text for text, holds in remarks.items() if holds]
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
@@ -15,15 +13,16 @@ from sqlalchemy.orm import Session
 
 from agents.types import FailureKind
 from api import repository
-from api.cursors import decode
+from api.kept import Kept
+from api.model_filter import ORDERS, WAITING, Sort, Wanted, cursor_of
+from api.model_list import FREE_FIELDS, as_csv, count_outcomes, every_item, facts_of, next_cursor, page_of
 from api.pages import labels
 from api.pages.findings import curve_of, findings, newest_diagnosis, op_map, script_in
 from api.pages.rendering import render
 from api.pages.verdicts import verdict_of
 from api.presentation import current_failures, executed_checkpoint, failure_item, model_item, snippet
 from api.repository import ModelRow
-from api.rest.models import next_cursor
-from api.rest.schemas import OutcomeFilter, Strict
+from api.rest.schemas import NO_NUL, OutcomeFilter, Strict
 from api.security.identity import Reader
 from pipeline.database.unit_of_work import reading
 from pipeline.errors import NotFound
@@ -40,8 +39,17 @@ from pipeline.work.repository import runs_of_checkpoint
 
 router = APIRouter()
 PAGE_ROWS = 100
-EXPORT_ROWS = 500
 Column = Literal["why", "adapter", "family", "weights", "verified", "rank", "downloads"]
+SORTS: dict[Sort, str] = {
+    "downloads": "downloads",
+    "name": "name",
+    "rank": "rank",
+    "status": "status",
+    "family": "family",
+    "adapter": "adapter",
+    "weights": "weights",
+    "verified": "newest verdict",
+}
 COLUMNS: dict[Column, str] = {
     "why": "Why",
     "adapter": "Adapter",
@@ -54,53 +62,51 @@ COLUMNS: dict[Column, str] = {
 DEFAULT_COLUMNS: list[Column] = ["why", "adapter", "downloads"]
 NARROWED = ("family", "op", "adapter")
 """Filters that other pages link to: shown as what they are, with a way out of them."""
-EXPORTED = (
-    "model", "rank", "downloads", "outcome", "kind", "reason", "supported", "weights", "tier", "depth", "stale",
-    "adapter", "waiting_candidate", "revision", "updated_at",
-)  # fmt: skip
 
 
 class ListQuery(Strict):
     """Filters, order and columns of the list; they live in the address."""
 
-    q: Annotated[str, Field(max_length=200)] = ""
+    q: Annotated[str, Field(max_length=200, pattern=NO_NUL)] = ""
     outcome: OutcomeFilter | Annotated[str, Field(max_length=0)] = ""
-    family: Annotated[str, Field(max_length=64)] = ""
-    op: Annotated[str, Field(max_length=120)] = ""
+    family: Annotated[str, Field(max_length=64, pattern=NO_NUL)] = ""
+    op: Annotated[str, Field(max_length=120, pattern=NO_NUL)] = ""
     kind: FailureKind | Annotated[str, Field(max_length=0)] = ""
     adapter: Annotated[int, Field(ge=1, le=2**31 - 1)] | Annotated[str, Field(max_length=0)] = ""
     weights: Literal["real", "synthetic", ""] = ""
     stale: Literal["yes", ""] = ""
-    sort: Literal["downloads", "name"] = "downloads"
+    sort: Sort = "downloads"
+    reverse: Literal["yes", ""] = ""
     columns: Annotated[list[Column], Field(default_factory=list)]
     after: Annotated[str, Field(max_length=600)] = ""
 
     @property
-    def narrow(self) -> repository.Narrow:
-        """The filters besides the outcome."""
-        return repository.Narrow(
-            self.q.strip(), self.family, self.op, self.kind, int(self.adapter or 0), self.weights, bool(self.stale)
-        )
+    def wanted(self) -> Wanted:
+        """The filters and the order."""
+        same = ("outcome", "family", "op", "kind", "weights", "sort")
+        kept = {name: str(getattr(self, name)) for name in same}
+        flags = {"adapter": int(self.adapter or 0), "stale": bool(self.stale), "reverse": bool(self.reverse)}
+        return Wanted(search=self.q.strip(), **kept, **flags)  # type: ignore[arg-type]
 
 
 @router.get("/models")
 def show_models(request: Request, _caller: Reader, query: Annotated[ListQuery, Query()]) -> Response:
     """The list, in pages of `PAGE_ROWS`."""
-    profile = get_settings().profile
-    after = decode(query.after, query.sort) if query.after else None
-    how: dict[str, Any] = {"narrow": query.narrow, "outcome": query.outcome or None, "sort": query.sort}
+    profile, wanted = get_settings().profile, query.wanted
+    after = cursor_of(query.after, wanted) if query.after else None
     with reading() as session:
-        rows = repository.list_models(session, profile, after=after, limit=PAGE_ROWS + 1, **how)
-        shown = [_line(session, row) for row in rows[:PAGE_ROWS]]
-        counts = repository.count_outcomes(session, profile, query.narrow)
+        rows = page_of(session, profile, wanted, after, PAGE_ROWS + 1)
+        counts = _counts(session, profile, wanted, request.app.state.kept)
     context: dict[str, Any] = {
-        "rows": shown,
+        "rows": [_line(item) for item in facts_of(rows[:PAGE_ROWS], profile)],
         "counts": _chips(counts),
         "query": query,
         "address": Address(query),
-        "following": next_cursor(rows, PAGE_ROWS, query.sort),
+        "following": next_cursor(rows, PAGE_ROWS, wanted),
         "columns": query.columns or DEFAULT_COLUMNS,
         "all_columns": COLUMNS,
+        "sorts": SORTS,
+        "direction": "descending" if ORDERS[wanted.sort].falls != wanted.reverse else "ascending",
         "kinds": labels.KINDS,
         "narrowed": [(name, str(getattr(query, name))) for name in NARROWED if getattr(query, name)],
     }
@@ -110,32 +116,9 @@ def show_models(request: Request, _caller: Reader, query: Annotated[ListQuery, Q
 @router.get("/models.csv")
 def export_models(_caller: Reader, query: Annotated[ListQuery, Query()]) -> Response:
     """Every model that the filters leave, as CSV."""
-    how: dict[str, Any] = {"narrow": query.narrow, "outcome": query.outcome or None, "sort": query.sort}
     headers = {"Content-Disposition": 'attachment; filename="models.csv"'}
-    return StreamingResponse(_csv(get_settings().profile, how), media_type="text/csv; charset=utf-8", headers=headers)
-
-
-def _csv(profile: str, how: dict[str, Any]) -> Iterator[str]:
-    """Lines, read in pages: no transaction is open while a slow client reads."""
-    yield _csv_line(EXPORTED)
-    after = None
-    while True:
-        with reading() as session:
-            rows = repository.list_models(session, profile, after=after, limit=EXPORT_ROWS + 1, **how)
-            items = [model_item(session, row) for row in rows[:EXPORT_ROWS]]
-        yield "".join(_csv_line([item[name] for name in EXPORTED]) for item in items)
-        cursor = next_cursor(rows, EXPORT_ROWS, how["sort"])
-        if cursor is None:
-            return
-        after = decode(cursor, how["sort"])
-
-
-def _csv_line(values: Sequence[Any]) -> str:
-    """One line. A text that a spreadsheet would take for a formula is marked as text."""
-    line = io.StringIO()
-    texts = ("" if value is None else str(value) for value in values)
-    csv.writer(line).writerow([f"'{text}" if text[:1] in "=+-@\t\r" and text else text for text in texts])
-    return line.getvalue()
+    lines = as_csv(every_item(get_settings().profile, query.wanted))
+    return StreamingResponse(lines, media_type="text/csv; charset=utf-8", headers=headers)
 
 
 class Address:
@@ -150,34 +133,37 @@ class Address:
         return path + (f"?{urlencode(fields, doseq=True)}" if fields else "")
 
 
+def _counts(session: Session, profile: str, wanted: Wanted, kept: Kept) -> dict[str, int]:
+    """Counts by outcome; those that many pages show are kept, those of a search are counted each time."""
+    narrowed = wanted._replace(outcome="", sort="downloads", reverse=False)
+    count = partial(count_outcomes, session, profile, narrowed)
+    is_free = any(getattr(wanted, name) for name in FREE_FIELDS)
+    return count() if is_free else kept.get(session, f"outcomes {profile} {narrowed}", count).value  # type: ignore[no-any-return]
+
+
 def _chips(counts: dict[str, int]) -> dict[str, int]:
-    every = sum(n for outcome, n in counts.items() if outcome != repository.WAITING)
+    every = sum(n for outcome, n in counts.items() if outcome != WAITING)
     return {"": every, **{name: counts.get(name, 0) for name in labels.OUTCOMES if name}}
 
 
-def _line(session: Session, row: ModelRow) -> dict[str, Any]:
-    status = row.status
+def _line(item: dict[str, Any]) -> dict[str, Any]:
+    passed = item["outcome"] == "passed"
+    shown = ("downloads", "rank", "adapter", "adapter_id", "family")
     return {
-        "name": row.model.name,
-        "downloads": row.model.downloads,
-        "mark": labels.status_mark(status, row.waiting, row.entry),
-        "reason": _reason(row),
-        "adapter": adapter_label(session, status.adapter_id) if status else None,
-        "adapter_id": status.adapter_id if status else None,
-        "waiting": row.waiting,
-        "family": status.checkpoint.family if status else None,
-        "weights": status.weights if status and status.outcome == "passed" else None,
-        "verified": status.updated_at if status else None,
-        "rank": row.model.rank,
+        "name": item["model"],
+        **{name: item[name] for name in shown},
+        "mark": labels.status_mark(item),
+        "reason": _reason(item),
+        "waiting": item["waiting_candidate"],
+        "weights": item["weights"] if passed else None,
+        "verified": item["updated_at"],
     }
 
 
-def _reason(row: ModelRow) -> str:
-    if row.status is None:
-        return (row.entry.dropped_reason if row.entry else None) or ""
-    if row.status.outcome == "passed":
-        return f"stock: {row.status.stock_reason}" if row.status.stock_causes and row.status.adapter_id else ""
-    return row.status.reason or labels.kind_word(row.status.kind)
+def _reason(item: dict[str, Any]) -> str:
+    if item["outcome"] == "passed":
+        return f"stock: {item['stock_reason']}" if item["stock_causes"] and item["adapter_id"] else ""
+    return item["reason"] or labels.kind_word(item["kind"])
 
 
 @router.get("/diagnoses/{number}/reproducer.py")
@@ -212,7 +198,7 @@ def _story(session: Session, row: ModelRow, profile: str) -> dict[str, Any]:
     stock = [] if failures else stock_failures(runs)
     diagnosis = newest_diagnosis(runs)
     return {
-        "mark": labels.status_mark(status, row.waiting, row.entry),
+        "mark": labels.status_mark(model_item(session, row)),
         "verdict": verdict_of(row, runs, adapter_label(session, status.adapter_id) if status else None),
         "snippet": snippet(row.model.name, status.adapter) if passed and status else None,
         "stages": newest_stages(runs),

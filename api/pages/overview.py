@@ -17,15 +17,16 @@ from api import repository, standing
 from api.kept import Kept
 from api.pages.charts import coverage_bar, timeline
 from api.pages.coverage import heat_map
+from api.pages.operations import kept_ranking
 from api.pages.rendering import render
 from api.rest.bench import unmeasured
 from api.security.identity import Reader
 from pipeline.bench.scores import score_table
 from pipeline.database.unit_of_work import database_now, reading
 from pipeline.review.models import CandidateRow
-from pipeline.review.service import review_queue
 from pipeline.settings import get_settings
 from pipeline.sweeps.coverage import coverage
+from pipeline.sweeps.models import Sweep
 from pipeline.sweeps.repository import list_sweeps
 from pipeline.verification.selftest.stored import last_report
 from pipeline.work.control import is_paused
@@ -65,14 +66,16 @@ def show_overview(request: Request, _caller: Reader) -> Response:
 
 def _above(session: Session, profile: str, now: datetime, kept: Kept) -> dict[str, Any]:
     """What is seen first."""
-    figures = coverage(session, profile)
+    figures = kept.get(session, f"coverage {profile}", lambda: coverage(session, profile)).value
     ops = kept.get(session, f"ops {profile}", lambda: repository.blocking_ops(session, profile, SHOWN_OPS))
+    ranked = kept_ranking(session, profile, kept)
     return {
         "figures": figures,
         "passing": figures["passing_real"] + figures["passing_synthetic"],
         "bars": {"models": coverage_bar(figures), "downloads": coverage_bar(figures["by_downloads"])},
         "needs_you": _needs_you(session, now),
         "ops": ops.value,
+        "cheapest": ranked.value if ranked else None,
     }
 
 
@@ -81,7 +84,7 @@ def _below(session: Session, profile: str, now: datetime, kept: Kept) -> dict[st
     return {
         **_history(session, profile, now, kept),
         "sweep": newest_sweep(session, now, kept),
-        "queue": queue_health(session, now),
+        "queue": kept.get(session, "queue", lambda: queue_health(session, now)).value,
         "gate": last_report(get_settings().data_dir),
         "scores": scores,
         "unmeasured": unmeasured(scores, get_settings().llm_model),
@@ -110,15 +113,13 @@ def _history(session: Session, profile: str, now: datetime, kept: Kept) -> dict[
 
 
 def _needs_you(session: Session, now: datetime) -> dict[str, Any]:
-    queue = review_queue(session)
-    values = repository.values_of_candidates(session, [candidate.id for candidate in queue])
-    none = repository.Value(0, 0)
-    best = sorted(queue, key=lambda c: (-values.get(c.id, none).downloads, c.id))[:SHOWN_CANDIDATES]
-    oldest = min((candidate.updated_at for candidate in queue), default=None)
+    load = repository.review_load(session)
+    best = repository.waiting_by_value(session, SHOWN_CANDIDATES) if load.waiting else []
+    candidates = repository.candidates_of(session, [number for number, _ in best])
     return {
-        "count": len(queue),
-        "oldest_s": (now - oldest).total_seconds() if oldest else None,
-        "candidates": [_candidate(candidate, values.get(candidate.id, none)) for candidate in best],
+        "count": load.waiting,
+        "oldest_s": (now - load.oldest).total_seconds() if load.oldest else None,
+        "candidates": [_candidate(c, value) for c, (_, value) in zip(candidates, best, strict=True)],
     }
 
 
@@ -134,7 +135,7 @@ def newest_sweep(session: Session, now: datetime, kept: Kept) -> dict[str, Any] 
     if not sweeps:
         return None
     sweep = sweeps[0]
-    progress = repository.sweep_progress(session, sweep.id)
+    progress, pace = kept.get(session, f"progress {sweep.id}", lambda: progress_of(session, sweep, now)).value
     funnel = kept.get(session, f"funnel {sweep.id}", lambda: standing.funnel(session, sweep))
     return {
         "id": sweep.id,
@@ -143,9 +144,15 @@ def newest_sweep(session: Session, now: datetime, kept: Kept) -> dict[str, Any] 
         "created_at": sweep.created_at,
         "finished_at": sweep.finished_at,
         "progress": progress,
-        "pace": standing.pace_of(session, sweep, progress.total - progress.done, now),
+        "pace": pace,
         "funnel": funnel_rows(funnel.value),
     }
+
+
+def progress_of(session: Session, sweep: Sweep, now: datetime) -> tuple[repository.Progress, standing.Pace]:
+    """How far a sweep is, and how long the rest takes."""
+    progress = repository.sweep_progress(session, sweep.id)
+    return progress, standing.pace_of(session, sweep, progress.total - progress.done, now)
 
 
 def funnel_rows(funnel: Mapping[str, int]) -> list[tuple[str, int, float, str | None]]:

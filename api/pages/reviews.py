@@ -24,7 +24,7 @@ from pipeline.errors import NotFound
 from pipeline.review import service
 from pipeline.review.models import CandidateRow, CandidateState
 from pipeline.review.presentation import details_of, summary_of
-from pipeline.review.repository import get_candidate, list_candidates
+from pipeline.review.repository import get_candidate
 
 router = APIRouter()
 Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
@@ -44,14 +44,12 @@ class DecisionForm(Strict):
 @router.get("/review")
 def show_queue(request: Request, _caller: Reader, query: Annotated[ReviewsQuery, Query()]) -> Response:
     """What waits, most downloads that would then pass first, then the oldest; or every candidate there was."""
-    state = CandidateState.WAITING if query.state == "waiting" else None
     with reading() as session:
         now = database_now(session)
-        candidates = list_candidates(session, state)[-SHOWN:]
-        repository.preload_candidates(session, [candidate.id for candidate in candidates])
-        values = repository.values_of_candidates(session, [candidate.id for candidate in candidates])
-        rows = [_row(session, c, now, values.get(c.id, repository.Value(0, 0))) for c in candidates]
-    rows.sort(key=lambda row: (-row["value"].downloads, -row["age_s"], row["id"]))
+        is_all = query.state == "all"
+        found = repository.newest_candidates(session, SHOWN) if is_all else repository.waiting_by_value(session, SHOWN)
+        candidates = repository.candidates_of(session, [number for number, _ in found])
+        rows = [_row(session, c, now, value) for c, (_, value) in zip(candidates, found, strict=True)]
     return render(request, "queue.html", rows=rows, state=query.state)
 
 

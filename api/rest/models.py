@@ -10,9 +10,9 @@ from fastapi.responses import Response, StreamingResponse
 from pydantic import BaseModel
 from pydantic_core import to_json
 
-from api import repository, standing
-from api.cursors import Cursor, decode
-from api.model_list import as_csv, as_jsonl, cursor_after, every_item, items_of, page_of
+from api import standing
+from api.model_filter import cursor_of
+from api.model_list import as_csv, as_jsonl, every_item, items_of, next_cursor, page_of
 from api.presentation import model_details
 from api.rest import PREFIX
 from api.rest.schemas import Coverage, CoverageQuery, ExportQuery, ModelDetails, ModelsPage, ModelsQuery, ProfileQuery
@@ -61,12 +61,12 @@ def list_models(request: Request, query: Annotated[ModelsQuery, Query()]) -> Res
     """Models, most downloaded first (or by name), in pages."""
     reader(request)  # here and not as a dependency, which would cost a second thread's turn
     profile = query.profile or get_settings().profile
-    after = decode(query.cursor, query.sort) if query.cursor else None
+    wanted = query.wanted
+    after = cursor_of(query.cursor, wanted) if query.cursor else None
     with looking() as session:
-        rows = page_of(session, profile, query, after, query.limit + 1)
+        rows = page_of(session, profile, wanted, after, query.limit + 1)
     items = list(items_of(rows[: query.limit], profile))
-    following = cursor_after(rows[query.limit - 1], query.sort).encode() if len(rows) > query.limit else None
-    return as_json({"profile": profile, "models": items, "next": following})
+    return as_json({"profile": profile, "models": items, "next": next_cursor(rows, query.limit, wanted)})
 
 
 @router.get("/models/export", response_class=StreamingResponse, responses=EXPORTS)
@@ -76,20 +76,12 @@ def export_models(_caller: Reader, query: Annotated[ExportQuery, Query()]) -> St
     form = EXPORT_FORMS[query.format]
     name = f"models-{profile}.{query.format}"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return StreamingResponse(form.write(every_item(profile, query)), media_type=form.media_type, headers=headers)
+    return StreamingResponse(form.write(every_item(profile, query.wanted)), media_type=form.media_type, headers=headers)
 
 
 def as_json(body: Any) -> Response:
     """An answer that is not validated again: for lists, where that would cost more than the query."""
     return Response(to_json(body), media_type="application/json")
-
-
-def next_cursor(rows: list[repository.ModelRow], limit: int, sort: str) -> str | None:
-    """The cursor after the first `limit` of `rows`; None if there are no more."""
-    if len(rows) <= limit:
-        return None
-    last = rows[limit - 1].model
-    return Cursor(sort, last.name if sort == "name" else last.downloads, last.id).encode()
 
 
 @router.get("/models/{model:path}", response_model=ModelDetails)

@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from api.model_filter import Sort, Wanted
+
 MODEL_ID = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,95}(/[A-Za-z0-9_][A-Za-z0-9._-]{0,95})?$"
 PROFILE = r"^profile-[a-z0-9-]{1,40}$"
 OutcomeFilter = Literal["passed", "failed", "infra", "unknown", "not_run", "waiting"]
@@ -61,8 +63,17 @@ class ModelsFilter(Strict):
     op: Annotated[str | None, Field(max_length=120, pattern=NO_NUL, description="A failing operation.")] = None
     weights: Literal["real", "synthetic"] | None = None
     supported: bool | None = None
-    sort: Literal["downloads", "name"] = "downloads"
+    adapter: Annotated[int | None, Field(ge=1, le=2**31 - 1, description="Number of an adapter.")] = None
+    stale: Annotated[bool, Field(description="Only verdicts of another environment than today's.")] = False
+    sort: Sort = "downloads"
+    reverse: Annotated[bool, Field(description="The other way round; models without a value stay last.")] = False
     profile: ProfileName | None = None
+
+    @property
+    def wanted(self) -> Wanted:
+        """The filters and the order, as the list takes them."""
+        given = {name: getattr(self, name) for name in Wanted._fields}
+        return Wanted(**{name: value for name, value in given.items() if value is not None})
 
 
 class ExportQuery(ModelsFilter):

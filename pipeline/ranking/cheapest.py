@@ -52,20 +52,22 @@ def _solve(groups: dict[frozenset[Cause], int], target: float) -> tuple[frozense
     """The mended causes and the gap. Downloads are scaled to the target, so that the solver's tolerances fit."""
     import numpy as np
     from scipy.optimize import Bounds, LinearConstraint, milp
-    from scipy.sparse import lil_matrix
+    from scipy.sparse import csc_array
 
     causes = sorted(frozenset().union(*groups))
     at = {cause: i for i, cause in enumerate(causes)}
-    pairs = [(len(causes) + g, at[c]) for g, members in enumerate(groups) for c in members]
-    needs = lil_matrix((len(pairs) + 1, len(causes) + len(groups)))
-    for row, (group, cause) in enumerate(pairs):
-        needs[row, group], needs[row, cause] = -1.0, 1.0
-    needs[len(pairs), len(causes) :] = np.array(list(groups.values())) / max(target, 1.0)
+    pairs = np.array([(len(causes) + g, at[c]) for g, members in enumerate(groups) for c in members])
+    rows = np.arange(len(pairs))
+    weights = np.array(list(groups.values())) / max(target, 1.0)
+    entries = np.concatenate((np.full(len(pairs), -1.0), np.full(len(pairs), 1.0), weights))
+    at_rows = np.concatenate((rows, rows, np.full(len(groups), len(pairs))))
+    at_columns = np.concatenate((pairs[:, 0], pairs[:, 1], len(causes) + np.arange(len(groups))))
+    needs = csc_array((entries, (at_rows, at_columns)), shape=(len(pairs) + 1, len(causes) + len(groups)))
     lower = np.append(np.zeros(len(pairs)), min(target, 1.0))
     is_cause = np.arange(needs.shape[1]) < len(causes)
     found = milp(
         is_cause.astype(float),
-        constraints=LinearConstraint(needs.tocsc(), lower, np.inf),
+        constraints=LinearConstraint(needs, lower, np.inf),
         integrality=is_cause.astype(int),
         bounds=Bounds(0, 1),
         options={"time_limit": TIME_LIMIT_S},

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import func, select
+from sqlalchemy import case, false, func, select
 from sqlalchemy.orm import Session
 
 from pipeline.database.facts import is_demo
@@ -22,11 +22,10 @@ def ranking(session: Session, profile: str) -> dict[str, Any]:
 
     What a scripted candidate makes pass does not pass here either: it counts in no figure.
     """
-    rows = repository.page_of_models(session, profile, "", None, None, None)
-    open_rows = [(m, s) for m, s in rows if s is None or s.scripted or s.outcome != Outcome.PASSED]
+    open_rows = _not_passing(session, profile)
     causes = stored_causes(session, profile)
-    blocked = [b for b in (_blocked(m, s, causes) for m, s in open_rows) if b.causes]
-    downloads = sum(m.downloads for m, _ in open_rows)
+    blocked = [b for b in (_blocked(row, causes) for row in open_rows) if b.causes]
+    downloads = sum(row.downloads for row in open_rows)
     return {
         "profile": profile,
         "demo": is_demo(session),
@@ -39,6 +38,26 @@ def ranking(session: Session, profile: str) -> dict[str, Any]:
     }
 
 
+class _Open(NamedTuple):
+    """A model that does not pass: its newest checkpoint, and the kind that its verdict names if it failed."""
+
+    model: str
+    downloads: int
+    checkpoint: int | None
+    kind: str | None
+
+
+def _not_passing(session: Session, profile: str) -> list[_Open]:
+    newest = repository.newest_checkpoints()
+    on_profile = (CheckpointStatus.checkpoint_id == newest.c.id) & (CheckpointStatus.profile == profile)
+    kind = case((CheckpointStatus.outcome == Outcome.FAILED, CheckpointStatus.kind), else_=None)
+    query = select(Model.name, Model.downloads, CheckpointStatus.checkpoint_id, kind).select_from(Model)
+    query = query.outerjoin(newest, newest.c.model_id == Model.id).outerjoin(CheckpointStatus, on_profile)
+    passes = func.coalesce(CheckpointStatus.outcome, "") == Outcome.PASSED
+    query = query.where(~passes | func.coalesce(CheckpointStatus.scripted, false()))
+    return [_Open(*row) for row in session.execute(query.order_by(Model.downloads.desc(), Model.id))]
+
+
 def stored_causes(session: Session, profile: str) -> dict[int, frozenset[Cause]]:
     """Causes by checkpoint id, from its newest finished diagnosis on the profile; what needs no patch is no cause."""
     newest = (
@@ -46,19 +65,18 @@ def stored_causes(session: Session, profile: str) -> dict[int, frozenset[Cause]]
         .where(Run.stage == StageName.DIAGNOSE, Run.state == RunState.DONE, Run.profile == profile)
         .group_by(Run.checkpoint_id)
     )
-    query = select(DiagnosisRow).where(DiagnosisRow.run_id.in_(newest), DiagnosisRow.no_patch.is_(None))
+    query = select(DiagnosisRow.checkpoint_id, DiagnosisRow.data["failure"])
+    query = query.where(DiagnosisRow.run_id.in_(newest), DiagnosisRow.no_patch.is_(None))
     found: dict[int, set[Cause]] = {}
-    for row in session.scalars(query):
-        found.setdefault(row.checkpoint_id, set()).add(cause_of(row.data["failure"]))
+    for checkpoint, failure in session.execute(query):
+        found.setdefault(checkpoint, set()).add(cause_of(failure))
     return {checkpoint: frozenset(causes) for checkpoint, causes in found.items()}
 
 
-def _blocked(model: Model, status: CheckpointStatus | None, causes: dict[int, frozenset[Cause]]) -> Blocked:
+def _blocked(row: _Open, causes: dict[int, frozenset[Cause]]) -> Blocked:
     """The model's diagnosed causes; without a diagnosis the kind its verdict names (gated, remote code, crashed)."""
-    found = causes.get(status.checkpoint_id, frozenset()) if status else frozenset()
-    if not found and status is not None and status.outcome == Outcome.FAILED and status.kind:
-        found = frozenset({Cause(status.kind, "", "")})
-    return Blocked(model.name, model.downloads, found)
+    found = causes.get(row.checkpoint, frozenset()) if row.checkpoint is not None else frozenset()
+    return Blocked(row.model, row.downloads, found or frozenset({Cause(row.kind, "", "")} if row.kind else ()))
 
 
 def _ranked_item(ranked: RankedCause) -> dict[str, Any]:

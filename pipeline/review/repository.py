@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import Subquery, and_, func, select
 from sqlalchemy.orm import Session
 
 from pipeline.database.models import Artefact
@@ -54,17 +54,20 @@ def list_candidates(session: Session, state: str | None = CandidateState.WAITING
     That is by the downloads that would then pass, and of equal ones the oldest first.
     """
     query = select(CandidateRow) if state is None else select(CandidateRow).where(CandidateRow.state == state)
-    first = [_downloads_at_stake().desc()] if state == CandidateState.WAITING else []
-    return list(session.scalars(query.order_by(*first, CandidateRow.id)))
+    if state != CandidateState.WAITING:
+        return list(session.scalars(query.order_by(CandidateRow.id)))
+    stake = _downloads_at_stake()
+    mine = and_(stake.c.family == CandidateRow.family, stake.c.profile == CandidateRow.profile)
+    value = func.coalesce(stake.c.downloads, 0).desc()
+    return list(session.scalars(query.outerjoin(stake, mine).order_by(value, CandidateRow.id)))
 
 
-def _downloads_at_stake() -> ColumnElement[int]:
-    """The downloads of the checkpoints that a candidate's release could change."""
-    query = select(func.coalesce(func.sum(Model.downloads), 0)).select_from(CheckpointStatus)
-    query = query.join(Checkpoint, Checkpoint.id == CheckpointStatus.checkpoint_id)
-    query = query.join(Model, Model.id == Checkpoint.model_id).where(Checkpoint.family == CandidateRow.family)
-    query = query.where(CheckpointStatus.profile == CandidateRow.profile, CheckpointStatus.outcome != "passed")
-    return query.correlate(CandidateRow).scalar_subquery()
+def _downloads_at_stake() -> Subquery:
+    """The downloads of the checkpoints that a release could change, by family and profile: each is summed once."""
+    query = select(Checkpoint.family, CheckpointStatus.profile, func.sum(Model.downloads).label("downloads"))
+    query = query.select_from(CheckpointStatus).join(Checkpoint, Checkpoint.id == CheckpointStatus.checkpoint_id)
+    query = query.join(Model, Model.id == Checkpoint.model_id).where(CheckpointStatus.outcome != "passed")
+    return query.group_by(Checkpoint.family, CheckpointStatus.profile).subquery("stake")
 
 
 def refused_of_family(session: Session, family: str, profile: str) -> list[CandidateRow]:
@@ -106,6 +109,13 @@ def drafting_steps(
     for trajectory_id, data in session.execute(query.order_by(Trajectory.id, TrajectoryStep.position)):
         found.setdefault(trajectory_id, []).append(data)
     return found
+
+
+def waiting_by_checkpoint(session: Session) -> dict[int, int]:
+    """Checkpoint to the newest candidate that waits for review for it."""
+    query = select(CandidateCheckpoint.checkpoint_id, func.max(CandidateRow.id)).join(CandidateRow)
+    query = query.where(CandidateRow.state == CandidateState.WAITING).group_by(CandidateCheckpoint.checkpoint_id)
+    return dict(session.execute(query).all())
 
 
 def candidates_of_checkpoint(session: Session, checkpoint_id: int) -> list[CandidateRow]:

@@ -18,7 +18,7 @@ from sqlalchemy import (
     or_,
     select,
 )
-from sqlalchemy.orm import Session, aliased, joinedload
+from sqlalchemy.orm import Session, aliased, joinedload, selectinload
 
 from pipeline.database.insert import insert_or_return
 from pipeline.database.prepared import Prepared
@@ -120,10 +120,12 @@ def count_unfinished_runs(session: Session, sweep_id: int) -> int:
     return session.scalar(query.where(SweepRun.sweep_id == sweep_id, Run.state.in_(ACTIVE_STATES))) or 0
 
 
-def sweep_runs(session: Session, sweep_id: int) -> list[tuple[Run, bool]]:
-    """The runs of a sweep with their `fresh` mark, in the order they were made."""
+def sweep_runs(session: Session, sweep_id: int, checkpoint_ids: Sequence[int] | None = None) -> list[tuple[Run, bool]]:
+    """The runs of a sweep, or of these checkpoints in it, with their `fresh` mark, in the order they were made."""
     query = select(Run, SweepRun.fresh).join(SweepRun, SweepRun.run_id == Run.id)
-    rows = session.execute(query.where(SweepRun.sweep_id == sweep_id).order_by(Run.id)).all()
+    query = query if checkpoint_ids is None else query.where(Run.checkpoint_id.in_(checkpoint_ids))
+    query = query.where(SweepRun.sweep_id == sweep_id).options(selectinload(Run.failures)).order_by(Run.id)
+    rows = session.execute(query).all()
     return [(run, fresh) for run, fresh in rows]
 
 

@@ -11,8 +11,7 @@ from sqlalchemy.orm import Session
 from pipeline.catalogue.entry import CatalogueEntry as Listed
 from pipeline.database.events import emit
 from pipeline.database.unit_of_work import database_now
-from pipeline.review.models import CandidateState
-from pipeline.review.repository import candidates_of_checkpoint
+from pipeline.review.repository import waiting_by_checkpoint
 from pipeline.sweeps import repository
 from pipeline.sweeps.catalogue import store_snapshot
 from pipeline.sweeps.groups import EXECUTED, speakers, standing_on
@@ -135,6 +134,18 @@ def sweep_report(session: Session, sweep_id: int) -> dict[str, Any]:
     }
 
 
+def rows_of_entries(
+    session: Session, sweep: Sweep, entries: Sequence[CatalogueEntry], speaks: Mapping[int, CatalogueEntry]
+) -> list[dict[str, Any]]:
+    """The rows of `models` in the sweep's report for some of its entries: only the runs that speak for them are read.
+
+    `speaks` is checkpoint to the entry that is executed for it, as `groups.speakers` finds it over the whole sweep.
+    """
+    executed = {speaker.checkpoint_id for speaker in speaks.values() if speaker.checkpoint_id is not None}
+    runs = repository.sweep_runs(session, sweep.id, sorted(executed))
+    return _model_rows(session, sweep, entries, speaks, [run for run, _ in runs])
+
+
 def _model_rows(
     session: Session,
     sweep: Sweep,
@@ -143,11 +154,11 @@ def _model_rows(
     runs: Sequence[Run],
 ) -> list[dict[str, Any]]:
     """One row per entry. What is said of a checkpoint is told once, also where others of its group follow it."""
-    latest = _latest_by_checkpoint(runs)
+    latest, waiting = _latest_by_checkpoint(runs), waiting_by_checkpoint(session)
     prints: dict[int | None, str] = {run.checkpoint_id: run.fingerprint for run in runs if run.fingerprint}
     stock = _latest_by_checkpoint([run for run in runs if run.adapter_id is None and run.stage in STOCK_STAGES])
     told: dict[int, dict[str, Any]] = {
-        number: {**_told(session, run), "fingerprint": prints.get(number), "stock": _stock(stock.get(number))}
+        number: {**_told(session, run, waiting), "fingerprint": prints.get(number), "stock": _stock(stock.get(number))}
         for number, run in latest.items()
     }
     rows = []
@@ -179,9 +190,8 @@ def _stock(run: Run | None) -> dict[str, Any] | None:
     return {"outcome": str(run.outcome), "causes": len(run.failures), "kinds": kinds, "reason": run.reason}
 
 
-def _told(session: Session, run: Run) -> dict[str, Any]:
+def _told(session: Session, run: Run, waiting: Mapping[int, int]) -> dict[str, Any]:
     """What a run says of its checkpoint."""
-    waiting = waiting_candidate(session, run.checkpoint_id) if run.outcome == Outcome.FAILED else None
     return {
         **_outcome_and_reason(run),
         "kind": run.kind,
@@ -191,7 +201,7 @@ def _told(session: Session, run: Run) -> dict[str, Any]:
         "depth": run.depth,
         "causes": len(run.failures),
         "worst_token_cosine": run.measurements.get("worst_token_cosine"),
-        "waiting_candidate": waiting,
+        "waiting_candidate": waiting.get(run.checkpoint_id) if run.outcome == Outcome.FAILED else None,
     }
 
 
@@ -221,12 +231,6 @@ def adapter_label(session: Session, adapter_id: int | None) -> str | None:
     adapter = get_adapter(session, adapter_id)
     mark = ", scripted" if adapter.scripted else ""
     return f"{adapter.name} v{adapter.version} ({adapter.origin}{mark})"
-
-
-def waiting_candidate(session: Session, checkpoint_id: int) -> int | None:
-    """The number of the candidate that waits for review for this checkpoint, if one does."""
-    found = candidates_of_checkpoint(session, checkpoint_id)
-    return next((row.id for row in found if row.state == CandidateState.WAITING), None)
 
 
 def _funnel(

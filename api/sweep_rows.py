@@ -1,0 +1,117 @@
+"""Models of a sweep and of two sweeps side by side, in pages by cursor: what each is, is counted by the database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Select, Subquery, and_, case, func, or_, select, union
+from sqlalchemy.orm import Session
+
+from api.cursors import Cursor
+from api.standing import entries_of_sweep, speaking_runs
+from pipeline.sweeps.comparison import CHANGES
+from pipeline.sweeps.models import CatalogueEntry, Model, Sweep
+from pipeline.sweeps.service import rows_of_entries
+from pipeline.work.models import Outcome
+
+POSITION = "position"
+
+
+def sweep_page(session: Session, sweep: Sweep, after: Cursor | None, limit: int) -> list[tuple[int, dict[str, Any]]]:
+    """At most `limit` models of a sweep after the cursor: (place, row as the command `sweep` prints it)."""
+    query = select(CatalogueEntry).where(CatalogueEntry.snapshot_id == sweep.snapshot_id)
+    query = query.where(CatalogueEntry.position > after.value) if after else query
+    first = select(entries_of_sweep(sweep).c.id)
+    query = query.where(CatalogueEntry.id.in_(first)).order_by(CatalogueEntry.position).limit(limit)
+    entries = session.scalars(query).all()
+    rows = rows_of_entries(session, sweep, entries)
+    return [(entry.position, row) for entry, row in zip(entries, rows, strict=True)]
+
+
+class Change(NamedTuple):
+    """A model that differs between two sweeps or fails in both: its number, outcomes, downloads, kind of change."""
+
+    model_id: int
+    model: str
+    downloads: int
+    change: str
+    first: str | None
+    second: str | None
+
+
+class Compared(NamedTuple):
+    """How many models changed how, and how many pass in both."""
+
+    counts: dict[str, int]
+    passing_in_both: int
+
+
+def compare_counts(session: Session, first: Sweep, second: Sweep) -> Compared:
+    """The counts of `pipeline.sweeps.comparison.compare_sweeps`, without reading a model."""
+    both = _both(first, second).subquery()
+    found = dict(session.execute(select(both.c.change, func.count()).group_by(both.c.change)).all())
+    return Compared({change: found.get(change, 0) for change in CHANGES}, found.get(None, 0))
+
+
+def compare_page(
+    session: Session, first: Sweep, second: Sweep, only: str | None, after: Cursor | None, limit: int
+) -> list[Change]:
+    """At most `limit` changes after the cursor: in the order of `CHANGES`, most downloads first."""
+    both = _both(first, second).subquery()
+    place = case({change: n for n, change in enumerate(CHANGES)}, value=both.c.change)
+    query = select(both.c.model_id, Model.name, both.c.downloads, both.c.change, both.c.first, both.c.second)
+    query = query.join(Model, Model.id == both.c.model_id).where(both.c.change.is_not(None))
+    query = query.where(both.c.change == only) if only else query
+    if after is not None:
+        same = or_(both.c.downloads < after.value, and_(both.c.downloads == after.value, both.c.model_id > after.id))
+        query = query.where(or_(place > CHANGES.index(after.order), and_(both.c.change == after.order, same)))
+    rows = session.execute(query.order_by(place, both.c.downloads.desc(), both.c.model_id).limit(limit))
+    return [Change(*row) for row in rows]
+
+
+def reasons_of(session: Session, first: Sweep, second: Sweep, changes: Sequence[Change]) -> dict[int, str]:
+    """Model number to why it stands where it stands: in the second sweep, or in the first if it is only there."""
+    found: dict[int, str] = {}
+    for sweep in (first, second):
+        query = select(CatalogueEntry).where(CatalogueEntry.snapshot_id == sweep.snapshot_id)
+        entries = session.scalars(query.where(CatalogueEntry.model_id.in_([c.model_id for c in changes]))).all()
+        rows = rows_of_entries(session, sweep, entries)
+        found |= {entry.model_id: row["reason"] for entry, row in zip(entries, rows, strict=True)}
+    return found
+
+
+def _both(first: Sweep, second: Sweep) -> Select[Any]:
+    """Every model of either sweep with its outcome in each; `change` is NULL for one that passes in both."""
+    old, new = _judged(first, "old"), _judged(second, "new")
+    models = union(select(old.c.model_id), select(new.c.model_id)).subquery("either")
+    query = select(models.c.model_id, func.coalesce(new.c.downloads, old.c.downloads).label("downloads"))
+    query = query.add_columns(old.c.outcome.label("first"), new.c.outcome.label("second"), _change(old, new))
+    query = query.select_from(models).outerjoin(old, old.c.model_id == models.c.model_id)
+    return query.outerjoin(new, new.c.model_id == models.c.model_id)
+
+
+def _judged(sweep: Sweep, name: str) -> Subquery:
+    """Model, downloads and outcome of each entry of a sweep: `failed` if it was left out, `unknown` if nothing ran."""
+    entries, speaking = entries_of_sweep(sweep), speaking_runs(sweep)
+    none = case((entries.c.dropped_kind.is_not(None), Outcome.FAILED.value), else_=Outcome.UNKNOWN.value)
+    outcome = func.coalesce(speaking.c.outcome, none).label("outcome")
+    speaks = and_(speaking.c.checkpoint_id == entries.c.checkpoint_id, speaking.c.place == 1)
+    query = select(entries.c.model_id, entries.c.downloads, outcome).select_from(entries).outerjoin(speaking, speaks)
+    return query.subquery(name)
+
+
+def _change(old: Subquery, new: Subquery) -> ColumnElement[str | None]:
+    """The words of `pipeline.sweeps.comparison.CHANGES`."""
+    passed, failed = Outcome.PASSED.value, Outcome.FAILED.value
+    decided = (passed, failed)
+    first, second = old.c.outcome, new.c.outcome
+    cases = (
+        (old.c.model_id.is_(None), "entered"),
+        (new.c.model_id.is_(None), "left"),
+        (or_(first.not_in(decided), second.not_in(decided)), "undecided"),
+        (and_(first == passed, second == failed), "new"),
+        (and_(first == failed, second == failed), "persisting"),
+        (and_(first == failed, second == passed), "fixed"),
+    )
+    return case(*cases, else_=None).label("change")
