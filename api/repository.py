@@ -230,6 +230,15 @@ def diagnoses_of_candidate(session: Session, candidate: CandidateRow) -> list[di
     return [diagnosis.data for diagnosis in run.diagnoses] if run else []
 
 
+def round_before(session: Session, candidate: CandidateRow) -> CandidateRow | None:
+    """The candidate that this one stands in for: the one a patch was struck from, or the last one sent back."""
+    if candidate.struck_from_id is not None:
+        return session.get_one(CandidateRow, candidate.struck_from_id)
+    query = select(CandidateRow).where(CandidateRow.family == candidate.family, CandidateRow.id < candidate.id)
+    query = query.where(CandidateRow.profile == candidate.profile, CandidateRow.state == CandidateState.CHANGES)
+    return session.scalar(query.order_by(CandidateRow.id.desc()).limit(1))
+
+
 def claimant(session: Session, candidate: CandidateRow, now: datetime) -> str | None:
     """Who holds the candidate now; None if nobody does."""
     if candidate.claimed_by_id is None or candidate.claim_expires_at is None or candidate.claim_expires_at <= now:

@@ -14,8 +14,10 @@ from sqlalchemy.orm import Session
 
 from api import repository, standing
 from api.pages.evidence import evidence_view
+from api.pages.patch_code import applied_code, forward_of_model, stock_functions
 from api.pages.rendering import render
-from api.pages.sources import document_lines, pattern_source, stock_excerpt
+from api.pages.rounds import set_diff
+from api.pages.sources import document_lines, pattern_source
 from api.rest.schemas import ReviewsQuery, Strict
 from api.security.identity import Caller, Decider, Reader, check_form, principal_of
 from pipeline.database.models import Principal
@@ -83,25 +85,45 @@ def show_candidate(request: Request, caller: Reader, number: Number) -> Response
         candidate = get_candidate(session, number)
         line = _line(session, candidate, database_now(session))
         causes = repository.diagnoses_of_candidate(session, candidate)
-        line["patches"] = [_patch(patch, causes) for patch in line["patches"]]
+        config = next((link.checkpoint.config for link in candidate.checkpoints), None)
+        line["patches"] = [_patch(patch, causes, config) for patch in line["patches"]]
         line["evidence"] = [evidence_view(found) for found in line["evidence"]]
         decisions = repository.decisions(session, candidate)
         adapter = repository.adapter_of_candidate(session, number)
+        before = repository.round_before(session, candidate)
+        last_round = (before, set_diff(before.data, candidate.data)) if before else None
     mine = line["claimed_by"] in (None, caller.name)
     is_open = line["state"] == CandidateState.WAITING and mine
-    return render(
-        request, "candidate.html", candidate=line, decisions=decisions, is_open=is_open, mine=mine, adapter=adapter
-    )
+    context = {"decisions": decisions, "is_open": is_open, "mine": mine, "adapter": adapter, "last_round": last_round}
+    return render(request, "candidate.html", candidate=line, **context)
 
 
-def _patch(patch: dict[str, Any], causes: list[dict[str, Any]]) -> dict[str, Any]:
+def _patch(patch: dict[str, Any], causes: list[dict[str, Any]], config: dict[str, Any] | None) -> dict[str, Any]:
+    """A patch with both sides of its diff: the stock code it is about, and what runs instead."""
     parameters = patch.get("parameters") or {}
     mine = [c["failure"] for c in causes if any(use["pattern"] == patch["pattern"] for use in c["patterns"])]
-    excerpts = [(failure, stock_excerpt(failure.get("source", ""))) for failure in mine]
-    document = document_lines(parameters.get("document"))
-    shown = {name: value for name, value in parameters.items() if not (name == "document" and document)}
-    source = pattern_source(patch["pattern"], parameters)
-    return {**patch, "causes": excerpts, "document": document, "shown_parameters": shown, "source": source}
+    library = pattern_source(patch["pattern"], parameters)
+    written = _written(parameters)
+    hidden = {name for name, lines in written.items() if lines}
+    stock = stock_functions(failure.get("source", "") for failure in mine)
+    return {
+        **patch,
+        "causes": mine,
+        "stock": stock,
+        "whole": None if stock else forward_of_model(config),
+        "written": next((lines for lines in written.values() if lines), []),
+        "applied": applied_code(library.path, library.name) if library else [],
+        "shown_parameters": {name: value for name, value in parameters.items() if name not in hidden},
+        "library": library,
+        "captured_from": patch.get("source") or "",
+    }
+
+
+def _written(parameters: dict[str, Any]) -> dict[str, list[str]]:
+    """The parameters that are code, line by line: an operator document, or drafted Python."""
+    source = parameters.get("source")
+    lines = source.splitlines() if isinstance(source, str) else []
+    return {"document": document_lines(parameters.get("document")), "source": lines}
 
 
 Decision = Callable[[Session, int, Principal, DecisionForm], Any]

@@ -30,28 +30,44 @@ class Excerpt(NamedTuple):
 
 
 class PatternSource(NamedTuple):
-    """What the pattern library says of a pattern: its first sentence, its mathematics, and its code."""
+    """What the pattern library says of a pattern: its first sentence, its mathematics, what it replaces, its code."""
 
     promise: str
     mathematics: str
+    replaces: str
     code: str
     file: str
+    name: str
+
+    @property
+    def path(self) -> Path:
+        """The file it stands in."""
+        return _folder("adapters").parent / self.file
 
 
-def stock_excerpt(source: str) -> Excerpt | None:
-    """The lines around "file.py:line" of the installed stock packages; None if the file is not found or not unique."""
+def stock_file(source: str) -> tuple[Path, int] | None:
+    """File and line of "file.py:line" in the installed stock packages; None if there is no such file."""
     name, _, number = source.rpartition(":")
     paths = _stock_files().get(name, ())
     if not number.isdecimal() or not paths:
         return None
-    path, line = min(paths, key=lambda p: len(p.parts)), int(number)
+    return min(paths, key=lambda p: len(p.parts)), int(number)
+
+
+def stock_excerpt(source: str) -> Excerpt | None:
+    """The lines around "file.py:line" of the installed stock packages; None if the file is not found."""
+    found = stock_file(source)
+    if found is None:
+        return None
+    path, line = found
     lines = path.read_text(encoding="utf-8").splitlines()
     first = max(line - AROUND, 1)
     shown = [Line(n, text, n == line) for n, text in enumerate(lines[first - 1 : line + AROUND], start=first)]
-    return Excerpt(f"{_inside_package(path)}:{line}", shown) if shown else None
+    return Excerpt(f"{inside_package(path)}:{line}", shown) if shown else None
 
 
-def _inside_package(path: Path) -> str:
+def inside_package(path: Path) -> str:
+    """A stock file's path from its package on."""
     package = next(folder for folder in map(_folder, STOCK_PACKAGES) if path.is_relative_to(folder))
     return str(path.relative_to(package.parent))
 
@@ -84,12 +100,19 @@ def pattern_sources() -> dict[str, list[PatternSource]]:
 def _patterns_in(text: str, file: str) -> Iterator[tuple[str, PatternSource]]:
     for node in ast.parse(text).body:
         if isinstance(node, ast.ClassDef) and "pattern" in (stated := _stated(node)):
-            promise = (ast.get_docstring(node) or "").split("\n\n")[0].replace("\n", " ")
             code = ast.get_source_segment(text, node) or ""
-            yield (
-                stated["pattern"],
-                PatternSource(promise, stated.get("mathematics", ""), code, f"adapters/patches/{file}"),
-            )
+            told = (_sentence(node), stated.get("mathematics", ""), _replaces(node))
+            yield stated["pattern"], PatternSource(*told, code, f"adapters/patches/{file}", node.name)
+
+
+def _sentence(node: ast.ClassDef | ast.FunctionDef) -> str:
+    return (ast.get_docstring(node) or "").split("\n\n")[0].replace("\n", " ")
+
+
+def _replaces(node: ast.ClassDef) -> str:
+    """What the class says that its replacement relies on."""
+    methods = (item for item in node.body if isinstance(item, ast.FunctionDef) and item.name == "replaced")
+    return next((_sentence(method) for method in methods), "")
 
 
 def _stated(node: ast.ClassDef) -> dict[str, str]:

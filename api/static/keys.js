@@ -1,12 +1,12 @@
-// Keys of the review: j/k move, Enter opens, c claims, a approves, r rejects, ? shows the keys. Never while typing.
+// Keys of the review: j/k move, Enter opens, c claims, a approves, r rejects, ? shows them all. Never while typing.
 export function reviewKeys() {
   const help = document.querySelector(".keys");
   if (!help) return;
   help.hidden = false;
   const places = [...document.querySelectorAll("[data-queue] tbody tr, .patch")];
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
-    const act = { j: () => move(places, 1), k: () => move(places, -1), "?": () => help.scrollIntoView({ block: "center" }) }[event.key];
+    if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target) || event.target.closest("dialog")) return;
+    const act = { j: () => move(places, 1), k: () => move(places, -1), "?": () => document.getElementById("keys-help").showModal() }[event.key];
     if (act) { act(); event.preventDefault(); } else if (press(event.key)) event.preventDefault();
   });
 }

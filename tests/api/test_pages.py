@@ -270,6 +270,10 @@ def test_the_review_page_shows_what_a_reviewer_needs(story: TestClient) -> None:
     assert "4 of 4" in page
     assert "0 not counted" in page
     assert "1 model" in page
+    assert "def pad_rows(" in page  # what a pattern of the library does, beside the stock function it is about
+    assert "What it relies on: the embeddings, which decide what a padded position means." in page
+    assert "0.9980 to 1.0030" in page  # the norm ratio
+    assert page.count('<svg class="dot"') >= 3 * 8 + 4  # plots of every case, and of every control
 
 
 def test_scripted_candidates_say_so_on_every_page_that_shows_them(story: TestClient) -> None:
@@ -346,7 +350,10 @@ def test_striking_by_form_shows_the_smaller_set(story: TestClient) -> None:
     form = {"csrf": csrf_of(page), "seen": seen_of(page), "reason": "not needed", "position": "4"}
     done = story.post("/review/1/strike", data=form)
     assert done.headers["location"] == "/review/3"
-    assert "Smaller set of" in story.get("/review/3").text
+    page = story.get("/review/3").text
+    assert "Smaller set of" in page
+    assert 'Against <a href="/review/1">candidate 1</a>' in page
+    assert '<span class="gone">− P63: exact, drafted by rules</span>' in page
 
 
 def test_a_claim_shows_and_keeps_another_reviewer_away(story: TestClient) -> None:
