@@ -36,13 +36,25 @@ REMEDIES = {
     "form_expired": "Go back, load the page again and send the form once more.",
     "cross_origin": "Open the dashboard itself and send the form from there.",
     "not_allowed": "Ask an administrator for the role.",
-    "not_logged_in": "Print a new link with `spyre-factory up`, or ask an administrator.",
+    "not_logged_in": "`spyre-factory up` prints a new link. Log in, then go back: what you typed is still in the form.",
     "hub_unreachable": "Set HF_ENDPOINT to a mirror, or send the configuration instead of the name.",
     "rate_limited": "Wait a minute, and send fewer writes.",
     "quota_exceeded": "Wait until some of your requests have ended, or cancel them.",
     "too_many_streams": "Close some of the event streams you have open.",
     "reason_missing": "Go back and say why, in one sentence.",
 }
+REMEDY_BY_STATUS = {
+    401: "Log in; then go back in your browser: what you typed is still in the form.",
+    403: "Ask an administrator for the role.",
+    404: "Check the address; the pages in the menu list everything there is.",
+    409: "Somebody or something changed it meanwhile. Load the page again, then decide.",
+    413: "Send less at once.",
+    422: "Go back, change what is named above, and send it again.",
+    429: "Wait a minute, then try again.",
+    500: "Try again; if it stays so, whoever runs this installation finds the reason in the log of the API.",
+    503: "Try again in a minute.",
+}
+"""What to do about a problem that has no sentence of its own."""
 log = structlog.get_logger("api")
 
 
@@ -139,7 +151,7 @@ def answer(request: Request, problem: Problem) -> Response:
     if _for_programs(request):
         headers = {"WWW-Authenticate": "Bearer"} if problem.status == 401 else None
         return JSONResponse(problem.model_dump(exclude_none=True), problem.status, headers, MEDIA_TYPE)
-    remedy = REMEDIES.get(problem.code, "")
+    remedy = REMEDIES.get(problem.code) or REMEDY_BY_STATUS.get(problem.status, "")
     needs_login = problem.code in (LoginRequired.code, NotLoggedIn.code)
     return render(request, "problem.html", problem.status, problem=problem, remedy=remedy, needs_login=needs_login)
 

@@ -77,8 +77,9 @@ def show_sweep(request: Request, _caller: Reader, number: Number, query: Annotat
         sweep = get_sweep(session, number)
         progress, pace = progress_of(session, sweep, database_now(session))
         funnel = kept.get(session, f"funnel {number}", lambda: standing.funnel(session, sweep)).value
+        executed = kept.get(session, f"executed {number}", lambda: standing.executed(session, sweep)).value
         found = sweep_rows.sweep_page(session, sweep, after, PAGE_ROWS + 1)
-        context: dict[str, Any] = {"sweep": sweep, "executed": standing.executed(session, sweep)}
+        context: dict[str, Any] = {"sweep": sweep, "executed": executed}
     rows = [row for _, row in found[:PAGE_ROWS]]
     place = found[PAGE_ROWS - 1][0] if len(found) > PAGE_ROWS else None
     context |= {"rows": rows, "query": query, "progress": progress, "pace": pace, "funnel": funnel_rows(funnel)}

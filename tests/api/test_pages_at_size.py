@@ -16,11 +16,13 @@ from fastapi.testclient import TestClient
 from sqlalchemy import event
 from sqlalchemy.orm import Mapper
 
-from api import repository, standing
+from api import repository, standing, sweep_rows
+from api.cursors import Cursor
 from benchmarks.many_models import LONGEST_NAME, OPS, PROFILE, fill
 from pipeline.database.engine import dispose_engines
 from pipeline.database.unit_of_work import reading, unit_of_work
 from pipeline.settings import Settings
+from pipeline.sweeps.comparison import CHANGES, compare_sweeps
 from pipeline.sweeps.coverage import coverage
 from pipeline.sweeps.repository import get_sweep
 from pipeline.sweeps.service import sweep_report
@@ -28,8 +30,9 @@ from pipeline.sweeps.service import sweep_report
 MODELS = 1_200
 MOST_ROWS = 500
 """The document of a page holds no more rows, whatever the database holds."""
-PAGES = ("/", "/models", "/models?outcome=failed", f"/models?op={OPS[0]}", "/coverage", "/review", "/adapters",
-         "/scores", "/audit", "/requests")  # fmt: skip
+PAGES = ("/", "/models", "/models?outcome=failed", f"/models?op={OPS[0]}", "/models?sort=adapter&reverse=yes",
+         "/coverage", "/review", "/review?state=all", "/adapters", "/scores", "/audit", "/requests", "/ops", "/sweeps",
+         "/sweeps/1", "/sweeps/2", "/sweeps/compare?first=1&second=2")  # fmt: skip
 
 
 @pytest.fixture(scope="session")
@@ -75,6 +78,35 @@ def test_the_funnel_the_database_counts_is_the_one_the_command_prints(many: Test
             report, sweep = sweep_report(session, number), get_sweep(session, number)
             assert standing.funnel(session, sweep) == report["funnel"]
             assert standing.executed(session, sweep) == report["executed"]
+
+
+def test_pages_of_a_sweep_are_the_rows_the_command_prints(many: TestClient) -> None:
+    with reading() as session:
+        report, sweep = sweep_report(session, 2)["models"], get_sweep(session, 2)
+        places = [place for place, _ in sweep_rows.sweep_page(session, sweep, None, MODELS + 1)]
+        middle = Cursor(sweep_rows.POSITION, places[99], 0)
+        pages = [sweep_rows.sweep_page(session, sweep, after, 100) for after in (None, middle)]
+    assert [row for page in pages for _, row in page] == report[:200]
+    assert places == sorted(places)
+    assert len(places) == len(report)
+
+
+def test_two_sweeps_compared_by_the_database_are_as_the_command_compares_them(many: TestClient) -> None:
+    with reading() as session:
+        whole = compare_sweeps(session, 1, 2)
+        first, second = get_sweep(session, 1), get_sweep(session, 2)
+        counted = sweep_rows.compare_counts(session, first, second)
+        rows = sweep_rows.compare_page(session, first, second, None, None, MODELS + 1)
+        cursor = Cursor(rows[149].change, rows[149].downloads, rows[149].model_id)
+        assert sweep_rows.compare_page(session, first, second, None, cursor, 50) == rows[150:200]
+        reasons = sweep_rows.reasons_of(session, first, second, rows[:100])
+    assert (counted.counts, counted.passing_in_both) == (whole["counts"], whole["passing_in_both"])
+    wanted = sorted(whole["models"], key=lambda row: (CHANGES.index(row["change"]), -row["downloads"]))
+    assert [(r.change, r.downloads, r.first, r.second) for r in rows] == [
+        (row["change"], row["downloads"], row["first"], row["second"]) for row in wanted
+    ]
+    why = {row["model"]: row["reason"] for row in whole["models"]}
+    assert {row.model: reasons[row.model_id] for row in rows[:100]} == {row.model: why[row.model] for row in rows[:100]}
 
 
 def test_the_last_point_of_coverage_over_time_is_today(many: TestClient) -> None:

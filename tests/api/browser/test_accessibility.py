@@ -1,4 +1,4 @@
-"""axe-core finds nothing against WCAG 2.2 AA on any page, light and dark, wide and narrow."""
+"""axe-core finds nothing against WCAG 2.2 AA on any page, light and wide, dark and narrow."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser
 
-from .test_dashboard import MODEL, PATHS, Watched, log_in
+from .conftest import Story, Watched
 
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], "resultTypes": ["violations"]}
 
@@ -17,16 +16,21 @@ pytestmark = pytest.mark.browser
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
 def test_no_page_breaks_a_rule(
-    chromium: Browser, dashboard: str, sweep: Callable[..., int], login_token: str, theme: str, width: int
+    story: str, told: Story, visitor: Callable[..., Watched], theme: str, width: int
 ) -> None:
-    sweep(MODEL, "acme/bert-stock-real", "d/mpnet-hostile", "b/nomic-remote")
-    context = chromium.new_context(color_scheme=theme, viewport={"width": width, "height": 850})  # type: ignore[arg-type]
-    watched = Watched(context, dashboard)
-    page = log_in(watched, login_token)
+    watched = visitor(story, reviewer="axe", color_scheme=theme, viewport={"width": width, "height": 850})
     found = {}
-    for path in (*PATHS, "/login", "/nope"):
-        watched.open(path)
+    for path in told.paths:
+        page = watched.open(path)
+        page.evaluate("document.querySelectorAll('details').forEach((element) => { element.open = true; })")
         violations = Axe().run(page, options=RULES).response["violations"]
         found[path] = [f"{v['id']}: {node['html']}" for v in violations for node in v["nodes"]]
     assert {path: said for path, said in found.items() if said} == {}
-    context.close()
+
+
+def test_the_help_for_keys_breaks_none_either(story: str, visitor: Callable[..., Watched]) -> None:
+    page = visitor(story, reviewer="axe").open("/review")
+    page.locator(".keys").wait_for()
+    page.keyboard.press("?")
+    page.get_by_role("dialog", name="Keys of this page").wait_for()
+    assert Axe().run(page, options=RULES).response["violations"] == []

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
-from benchmarks.many_models import LONGEST_NAME
-
-from .test_dashboard import MODEL, PATHS, Watched, log_in
+from .conftest import Story, Watched
 
 pytestmark = pytest.mark.browser
 
@@ -50,22 +48,28 @@ PROBLEMS = """() => {
 }"""
 
 
-@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
-def test_nothing_overlaps_and_nothing_is_cut_off(
-    chromium: Browser, dashboard: str, sweep: Callable[..., int], login_token: str, theme: str, width: int
-) -> None:
-    sweep(MODEL, "acme/bert-stock-real", "d/mpnet-hostile", "b/nomic-remote", LONGEST_NAME)
-    context = chromium.new_context(color_scheme=theme, viewport={"width": width, "height": 850})  # type: ignore[arg-type]
-    watched = Watched(context, dashboard)
-    page = log_in(watched, login_token)
+VIEWPORTS = {"wide": 1280, "tablet": 820, "phone": 390, "small phone": 320}
+THEMES = ("light", "dark")
+
+
+def test_nothing_overlaps_and_nothing_is_cut_off(story: str, told: Story, visitor: Callable[..., Watched]) -> None:
+    """Each page, in each viewport and theme; then all of it again with longer words."""
+    watched = visitor(story, reviewer="eyes")
     found: dict[str, Any] = {}
-    for path in (*PATHS, f"/models/{LONGEST_NAME}", "/login", "/nope"):
-        watched.open(path)
-        found[path] = page.evaluate(PROBLEMS)
+    for path in told.paths:
+        page = watched.open(path)
+        found |= {f"{path} {how}": said for how, said in _looked_at(page)}
         page.evaluate(LENGTHEN)
-        found[f"{path} with longer words"] = page.evaluate(PROBLEMS)
-    assert {path: said for path, said in found.items() if said} == {}
-    context.close()
+        found |= {f"{path} {how}, with longer words": said for how, said in _looked_at(page)}
+    assert {how: said for how, said in found.items() if said} == {}
+
+
+def _looked_at(page: Page) -> Iterator[tuple[str, list[str]]]:
+    for name, width in VIEWPORTS.items():
+        page.set_viewport_size({"width": width, "height": 850})
+        for theme in THEMES:
+            page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+            yield f"{name} {theme}", page.evaluate(PROBLEMS)
 
 
 def test_the_check_finds_what_it_is_for(chromium: Browser) -> None:
