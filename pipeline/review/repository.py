@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Subquery, and_, func, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, joinedload
 
 from pipeline.database.models import Artefact
 from pipeline.review.errors import UnknownCandidate
@@ -146,10 +146,12 @@ def evidence_artefacts(session: Session, prefix: str) -> list[str]:
 
 
 def failing_in_family(session: Session, family: str, profile: str) -> list[CheckpointStatus]:
-    """Checkpoints of a family that do not pass on a profile: those a release could change."""
+    """Checkpoints of a family that do not pass on a profile, most downloaded first: those a release could change."""
     query = select(CheckpointStatus).join(Checkpoint, Checkpoint.id == CheckpointStatus.checkpoint_id)
-    query = query.where(Checkpoint.family == family, CheckpointStatus.profile == profile)
-    return list(session.scalars(query.where(CheckpointStatus.outcome != "passed")))
+    query = query.join(Model, Model.id == Checkpoint.model_id).where(Checkpoint.family == family)
+    query = query.where(CheckpointStatus.profile == profile, CheckpointStatus.outcome != "passed")
+    query = query.options(joinedload(CheckpointStatus.checkpoint).joinedload(Checkpoint.model))
+    return list(session.scalars(query.order_by(Model.downloads.desc(), Model.id)))
 
 
 def get_trajectory(session: Session, trajectory_id: str) -> Trajectory | None:
