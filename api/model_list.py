@@ -41,7 +41,7 @@ from pipeline.work.environment import environment_digest
 from pipeline.work.models import Outcome
 
 STATUS = ("outcome", "reason", "kind", "stage", "supported", "adapter_id", "scripted", "weights", "tier", "depth",
-          "fingerprint", "updated_at", "environment", "stock_causes", "stock_reason")  # fmt: skip
+          "fingerprint", "updated_at", "environment", "stock_causes", "stock_reason", "derived_from")  # fmt: skip
 KEYS = ("model", "rank", "downloads", "revision", "outcome", "reason", "kind", "stage", "supported", "adapter",
         "adapter_id", "scripted", "weights", "tier", "depth", "fingerprint", "stale", "waiting_candidate",
         "updated_at", "page")  # fmt: skip

@@ -59,12 +59,13 @@ def model_item(session: Session, row: ModelRow) -> dict[str, Any]:
         "revision": status.checkpoint.revision,
         "adapter": adapter_label(session, status.adapter_id),
         "stale": is_stale(status),
+        "derived_from": status.speaker.model.name if status.speaker else None,
     }
 
 
 def _without_status(row: ModelRow) -> dict[str, Any]:
     dropped = row.entry is not None and row.entry.dropped_kind is not None
-    nothing = dict.fromkeys((*STATUS_FIELDS, "revision", "adapter"))
+    nothing = dict.fromkeys((*STATUS_FIELDS, "revision", "adapter", "derived_from"))
     told = {
         "outcome": Outcome.FAILED.value if dropped else NOT_RUN,
         "kind": row.entry.dropped_kind if row.entry else None,
@@ -86,7 +87,6 @@ def model_details(session: Session, name: str, profile: str) -> dict[str, Any]:
     return {
         **model_item(session, row),
         "profile": profile,
-        "derived_from": row.status.speaker.model.name if row.status and row.status.speaker else None,
         "failures": current_failures(row, runs),
         "runs": [run_item(run) for run in runs],
         "same_fingerprint": [twin.checkpoint.model.name for twin in twins],

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import Select, Subquery, and_, case, false, func, select
+from sqlalchemy import Select, String, Subquery, and_, case, cast, false, func, select
 from sqlalchemy.orm import Session, aliased
 
 from pipeline.releases.models import Adapter
@@ -159,7 +159,7 @@ def funnel(session: Session, sweep: Sweep) -> dict[str, int]:
     entries = entries_of_sweep(sweep)
     listed = session.scalar(select(func.count()).select_from(entries)) or 0
     dropped = session.scalar(select(func.count()).where(entries.c.dropped_kind.is_not(None))) or 0
-    reached, outcomes = _reached(session, sweep), _outcomes(session, sweep, entries)
+    reached, outcomes = _reached(session, sweep, entries), _outcomes(session, sweep, entries)
     decided = sum(outcomes.values())
 
     def ended(outcome: Outcome) -> int:
@@ -180,19 +180,33 @@ def funnel(session: Session, sweep: Sweep) -> dict[str, int]:
 
 
 def entries_of_sweep(sweep: Sweep) -> Subquery:
-    """The entries a sweep is about: number, model, checkpoint, downloads, and why one was left out."""
-    columns = ("id", "model_id", "checkpoint_id", "downloads", "dropped_kind")
+    """The entries a sweep is about, with the checkpoint that is executed for each (`speaker`).
+
+    `speaker` is what `pipeline.sweeps.groups.speakers` finds; NULL for an entry that was left out.
+    """
+    columns = ("id", "model_id", "checkpoint_id", "position", "downloads", "dropped_kind")
     query = select(*(getattr(CatalogueEntry, name) for name in columns))
     query = query.where(CatalogueEntry.snapshot_id == sweep.snapshot_id).order_by(CatalogueEntry.position)
-    return query.limit(sweep.top).subquery("entries")
+    first = query.limit(sweep.top).subquery("first")
+    if sweep.weights_mode != "synthetic":
+        return select(first, first.c.checkpoint_id.label("speaker")).subquery("entries")
+    has_run = first.c.checkpoint_id.in_(
+        select(Run.checkpoint_id).join(SweepRun, SweepRun.run_id == Run.id).where(SweepRun.sweep_id == sweep.id)
+    )
+    group = func.coalesce(Checkpoint.group_key, cast(Checkpoint.id, String), "left out")
+    order = (has_run.desc(), first.c.position)
+    speaker = func.first_value(first.c.checkpoint_id).over(partition_by=group, order_by=order)
+    query = select(first, case((first.c.checkpoint_id.is_not(None), speaker), else_=None).label("speaker"))
+    return query.outerjoin(Checkpoint, Checkpoint.id == first.c.checkpoint_id).subquery("entries")
 
 
-def _reached(session: Session, sweep: Sweep) -> dict[str, int]:
-    """Stage to how many checkpoints it was done for."""
-    query = select(Run.stage, func.count(Run.checkpoint_id.distinct())).join(SweepRun, SweepRun.run_id == Run.id)
-    query = query.where(SweepRun.sweep_id == sweep.id, Run.state == RunState.DONE)
-    query = query.where(Run.outcome.in_((Outcome.PASSED, Outcome.FAILED)))
-    return dict(session.execute(query.group_by(Run.stage)).all())
+def _reached(session: Session, sweep: Sweep, entries: Subquery) -> dict[str, int]:
+    """Stage to how many models it was done for, in a run of their own or of the one that is executed for them."""
+    done = select(Run.stage, Run.checkpoint_id).join(SweepRun, SweepRun.run_id == Run.id)
+    done = done.where(SweepRun.sweep_id == sweep.id, Run.state == RunState.DONE)
+    ended = done.where(Run.outcome.in_((Outcome.PASSED, Outcome.FAILED))).distinct().subquery("ended")
+    query = select(ended.c.stage, func.count()).join(entries, entries.c.speaker == ended.c.checkpoint_id)
+    return dict(session.execute(query.group_by(ended.c.stage)).all())
 
 
 def speaking_runs(sweep: Sweep) -> Subquery:
@@ -208,12 +222,12 @@ def speaking_runs(sweep: Sweep) -> Subquery:
 
 
 def _outcomes(session: Session, sweep: Sweep, entries: Subquery) -> dict[tuple[str, bool], int]:
-    """(outcome, does a candidate wait for it) to how many checkpoints of the sweep."""
+    """(outcome, does a candidate wait for it) to how many models of the sweep."""
     speaking = speaking_runs(sweep)
     waiting = select(CandidateCheckpoint.checkpoint_id).join(CandidateRow)
     waits = speaking.c.checkpoint_id.in_(waiting.where(CandidateRow.state == CandidateState.WAITING))
     query = select(speaking.c.outcome, waits, func.count())
-    query = query.join(entries, entries.c.checkpoint_id == speaking.c.checkpoint_id).where(speaking.c.place == 1)
+    query = query.join(entries, entries.c.speaker == speaking.c.checkpoint_id).where(speaking.c.place == 1)
     return {(outcome, bool(w)): n for outcome, w, n in session.execute(query.group_by(speaking.c.outcome, waits))}
 
 

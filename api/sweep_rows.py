@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, Subquery, and_, case, func, or_, select, union
+from sqlalchemy import ColumnElement, Row, Select, Subquery, and_, case, func, or_, select, union
 from sqlalchemy.orm import Session
 
 from api.cursors import Cursor
@@ -20,13 +20,24 @@ POSITION = "position"
 
 def sweep_page(session: Session, sweep: Sweep, after: Cursor | None, limit: int) -> list[tuple[int, dict[str, Any]]]:
     """At most `limit` models of a sweep after the cursor: (place, row as the command `sweep` prints it)."""
+    entries = entries_of_sweep(sweep)
+    query = select(entries).where(entries.c.position > after.value) if after else select(entries)
+    found = session.execute(query.order_by(entries.c.position).limit(limit)).all()
+    rows = _rows(session, sweep, found)
+    return [(row.position, rows[row.model_id]) for row in found]
+
+
+def _rows(session: Session, sweep: Sweep, found: Sequence[Row[Any]]) -> dict[int, dict[str, Any]]:
+    """Model to its row in the sweep's report, for these rows of `entries_of_sweep`."""
+    numbers = [row.id for row in found]
+    speakers = {row.speaker for row in found if row.speaker is not None}
     query = select(CatalogueEntry).where(CatalogueEntry.snapshot_id == sweep.snapshot_id)
-    query = query.where(CatalogueEntry.position > after.value) if after else query
-    first = select(entries_of_sweep(sweep).c.id)
-    query = query.where(CatalogueEntry.id.in_(first)).order_by(CatalogueEntry.position).limit(limit)
-    entries = session.scalars(query).all()
-    rows = rows_of_entries(session, sweep, entries)
-    return [(entry.position, row) for entry, row in zip(entries, rows, strict=True)]
+    mine_or_speaking = or_(CatalogueEntry.id.in_(numbers), CatalogueEntry.checkpoint_id.in_(speakers))
+    known = {entry.id: entry for entry in session.scalars(query.where(mine_or_speaking))}
+    of_checkpoint = {entry.checkpoint_id: entry for entry in known.values()}
+    speaks = {row.checkpoint_id: of_checkpoint[row.speaker] for row in found if row.speaker is not None}
+    rows = rows_of_entries(session, sweep, [known[number] for number in numbers], speaks)
+    return {row.model_id: told for row, told in zip(found, rows, strict=True)}
 
 
 class Change(NamedTuple):
@@ -74,10 +85,10 @@ def reasons_of(session: Session, first: Sweep, second: Sweep, changes: Sequence[
     """Model number to why it stands where it stands: in the second sweep, or in the first if it is only there."""
     found: dict[int, str] = {}
     for sweep in (first, second):
-        query = select(CatalogueEntry).where(CatalogueEntry.snapshot_id == sweep.snapshot_id)
-        entries = session.scalars(query.where(CatalogueEntry.model_id.in_([c.model_id for c in changes]))).all()
-        rows = rows_of_entries(session, sweep, entries)
-        found |= {entry.model_id: row["reason"] for entry, row in zip(entries, rows, strict=True)}
+        entries = entries_of_sweep(sweep)
+        query = select(entries).where(entries.c.model_id.in_([change.model_id for change in changes]))
+        rows = _rows(session, sweep, session.execute(query).all())
+        found |= {model_id: row["reason"] for model_id, row in rows.items()}
     return found
 
 
@@ -96,7 +107,7 @@ def _judged(sweep: Sweep, name: str) -> Subquery:
     entries, speaking = entries_of_sweep(sweep), speaking_runs(sweep)
     none = case((entries.c.dropped_kind.is_not(None), Outcome.FAILED.value), else_=Outcome.UNKNOWN.value)
     outcome = func.coalesce(speaking.c.outcome, none).label("outcome")
-    speaks = and_(speaking.c.checkpoint_id == entries.c.checkpoint_id, speaking.c.place == 1)
+    speaks = and_(speaking.c.checkpoint_id == entries.c.speaker, speaking.c.place == 1)
     query = select(entries.c.model_id, entries.c.downloads, outcome).select_from(entries).outerjoin(speaking, speaks)
     return query.subquery(name)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import event
+from sqlalchemy import event, update
 from sqlalchemy.orm import Mapper
 
 from api import repository, standing, sweep_rows
@@ -24,6 +24,7 @@ from pipeline.database.unit_of_work import reading, unit_of_work
 from pipeline.settings import Settings
 from pipeline.sweeps.comparison import CHANGES, compare_sweeps
 from pipeline.sweeps.coverage import coverage
+from pipeline.sweeps.models import Checkpoint, Sweep
 from pipeline.sweeps.repository import get_sweep
 from pipeline.sweeps.service import sweep_report
 
@@ -78,6 +79,20 @@ def test_the_funnel_the_database_counts_is_the_one_the_command_prints(many: Test
             report, sweep = sweep_report(session, number), get_sweep(session, number)
             assert standing.funnel(session, sweep) == report["funnel"]
             assert standing.executed(session, sweep) == report["executed"]
+
+
+def test_models_that_follow_another_of_their_group_are_counted_and_shown_as_it(many: TestClient) -> None:
+    with unit_of_work() as session:
+        session.execute(update(Checkpoint).where(Checkpoint.id % 3 > 0).values(group_key=Checkpoint.family))
+        session.execute(update(Sweep).values(weights_mode="synthetic"))
+    with reading() as session:
+        for number in (1, 2):
+            report, sweep = sweep_report(session, number), get_sweep(session, number)
+            assert any(row["derived_from"] for row in report["models"])
+            assert standing.funnel(session, sweep) == report["funnel"]
+            assert [row for _, row in sweep_rows.sweep_page(session, sweep, None, 150)] == report["models"][:150]
+        counted = sweep_rows.compare_counts(session, get_sweep(session, 1), get_sweep(session, 2))
+        assert counted.counts == compare_sweeps(session, 1, 2)["counts"]
 
 
 def test_pages_of_a_sweep_are_the_rows_the_command_prints(many: TestClient) -> None:
