@@ -22,7 +22,7 @@ def test_no_page_breaks_a_rule(
     found = {}
     for path in told.paths:
         page = watched.open(path)
-        page.evaluate("document.querySelectorAll('details').forEach((element) => { element.open = true; })")
+        page.evaluate("document.querySelectorAll('details:not(.menu)').forEach((element) => { element.open = true; })")
         violations = Axe().run(page, options=RULES).response["violations"]
         found[path] = [f"{v['id']}: {node['html']}" for v in violations for node in v["nodes"]]
     assert {path: said for path, said in found.items() if said} == {}
