@@ -84,7 +84,7 @@ def _below(session: Session, profile: str, now: datetime, kept: Kept) -> dict[st
     return {
         **_history(session, profile, now, kept),
         "sweep": newest_sweep(session, now, kept),
-        "queue": kept.get(session, "queue", lambda: queue_health(session, now)).value,
+        "queue": queue_health(session, now),
         "gate": last_report(get_settings().data_dir),
         "scores": scores,
         "unmeasured": unmeasured(scores, get_settings().llm_model),
@@ -135,7 +135,7 @@ def newest_sweep(session: Session, now: datetime, kept: Kept) -> dict[str, Any] 
     if not sweeps:
         return None
     sweep = sweeps[0]
-    progress, pace = kept.get(session, f"progress {sweep.id}", lambda: progress_of(session, sweep, now)).value
+    progress, pace = progress_of(session, sweep, now)
     funnel = kept.get(session, f"funnel {sweep.id}", lambda: standing.funnel(session, sweep))
     return {
         "id": sweep.id,
