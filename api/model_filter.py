@@ -15,6 +15,7 @@ from sqlalchemy import (
     ColumnElement,
     ScalarSelect,
     Select,
+    SQLColumnExpression,
     and_,
     bindparam,
     case,
@@ -23,6 +24,7 @@ from sqlalchemy import (
     or_,
     select,
 )
+from sqlalchemy.orm import InstrumentedAttribute
 
 from api.cursors import Cursor, decode
 from pipeline.releases.models import Adapter
@@ -33,8 +35,8 @@ from pipeline.work.models import FailureRow, Outcome
 NOT_RUN, WAITING = "not_run", "waiting"
 OUTCOMES = (*(outcome.value for outcome in Outcome), NOT_RUN, WAITING)
 """What a list can be narrowed to. Left-out models are among the failed ones, as those that wait for review are."""
-PROFILE = bindparam("profile")
-TODAY = bindparam("today")
+PROFILE: BindParameter[str] = bindparam("profile")
+TODAY: BindParameter[str] = bindparam("today")
 """The profile a list is about, and the digest of its environment: every statement of the list is run with both."""
 Sort = Literal["downloads", "name", "rank", "status", "family", "adapter", "weights", "verified"]
 
@@ -63,7 +65,7 @@ class Wanted(NamedTuple):
 class Order(NamedTuple):
     """A column to sort by: the type of its values, whether it falls (unless reversed), whether rows may lack one."""
 
-    column: ColumnElement[Any]
+    column: ColumnElement[Any] | InstrumentedAttribute[Any]
     kind: type
     falls: bool = False
     nullable: bool = True
@@ -143,7 +145,7 @@ def conditions(wanted: Wanted) -> Iterator[ColumnElement[bool]]:
 
 
 # --- order
-def order_by(wanted: Wanted) -> list[ColumnElement[Any]]:
+def order_by(wanted: Wanted) -> list[SQLColumnExpression[Any]]:
     """What the list is sorted by."""
     order = ORDERS[wanted.sort]
     column = order.column.desc() if order.falls != wanted.reverse else order.column.asc()
@@ -152,7 +154,8 @@ def order_by(wanted: Wanted) -> list[ColumnElement[Any]]:
 
 def follows(wanted: Wanted, *, has_value: bool) -> ColumnElement[bool]:
     """What comes after the row that `bindparam`s value and id name; `has_value` tells a value from a missing one."""
-    order, number = ORDERS[wanted.sort], bindparam("id")
+    order = ORDERS[wanted.sort]
+    number: BindParameter[int] = bindparam("id")
     if not has_value:
         return and_(order.column.is_(None), Model.id > number)
     value = bindparam("value", type_=order.column.type)

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from pydantic_core import to_json
-from sqlalchemy import Row, ScalarSelect, Select, bindparam, func, select
+from sqlalchemy import Label, Row, ScalarSelect, Select, bindparam, func, select
 from sqlalchemy.orm import Session
 
 from api.cursors import Cursor
@@ -65,9 +65,10 @@ def _select(wanted: Wanted) -> Select[Any]:
     entry = [CatalogueEntry.dropped_kind, CatalogueEntry.dropped_reason]
     model = [Model.id, Model.name.label("model"), Model.rank, Model.downloads]
     checkpoint = [Checkpoint.revision, Checkpoint.family]
-    place = ORDERS[wanted.sort].column.label("place")
-    query = select(*model, *checkpoint, *status, *adapter, *entry, _waiting().label("waiting_candidate"), place)
-    query = _joined(query).outerjoin(Adapter, Adapter.id == CheckpointStatus.adapter_id)
+    place: Label[Any] = ORDERS[wanted.sort].column.label("place")
+    waiting = _waiting().label("waiting_candidate")
+    columns: list[Any] = [*model, *checkpoint, *status, *adapter, *entry, waiting, place]
+    query = _joined(select(*columns)).outerjoin(Adapter, Adapter.id == CheckpointStatus.adapter_id)
     return query.outerjoin(CatalogueEntry, CatalogueEntry.id == newest(CatalogueEntry))
 
 
@@ -114,7 +115,8 @@ def count_outcomes(session: Session, profile: str, wanted: Wanted) -> dict[str, 
     Those that wait for review are among the failed ones.
     """
     outcome = outcome_of_model().label("outcome")
-    query = _joined(select(outcome, func.count(), func.count().filter(waits())))
+    columns: list[Any] = [outcome, func.count(), func.count().filter(waits())]
+    query = _joined(select(*columns))
     query = query.where(*conditions(wanted._replace(outcome=""))).group_by(outcome)
     rows = session.execute(query, _values(profile)).all()
     found = {name: count for name, count, _ in rows}

@@ -61,7 +61,9 @@ class Compared(NamedTuple):
 def compare_counts(session: Session, first: Sweep, second: Sweep) -> Compared:
     """The counts of `pipeline.sweeps.comparison.compare_sweeps`, without reading a model."""
     both = _both(first, second).subquery()
-    found = dict(session.execute(select(both.c.change, func.count()).group_by(both.c.change)).all())
+    found: dict[str | None, int] = dict(
+        session.execute(select(both.c.change, func.count()).group_by(both.c.change)).all()
+    )
     return Compared({change: found.get(change, 0) for change in CHANGES}, found.get(None, 0))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from sqlalchemy.orm import Session
@@ -28,7 +30,7 @@ def show_operations(request: Request, _caller: Reader) -> Response:
     report = found.value if found else None
     causes = report["ops"] if report else []
     left_off = max(len(causes) - SHOWN_CAUSES, 0)
-    context = {"report": report, "counted_at": found.at if found else None}
+    context: dict[str, Any] = {"report": report, "counted_at": found.at if found else None}
     return render(request, "operations.html", causes=causes[:SHOWN_CAUSES], left_off=left_off, **context)
 
 

@@ -94,7 +94,13 @@ def show_candidate(request: Request, caller: Reader, number: Number) -> Response
         last_round = (before, set_diff(before.data, candidate.data)) if before else None
     mine = line["claimed_by"] in (None, caller.name)
     is_open = line["state"] == CandidateState.WAITING and mine
-    context = {"decisions": decisions, "is_open": is_open, "mine": mine, "adapter": adapter, "last_round": last_round}
+    context: dict[str, Any] = {
+        "decisions": decisions,
+        "is_open": is_open,
+        "mine": mine,
+        "adapter": adapter,
+        "last_round": last_round,
+    }
     return render(request, "candidate.html", candidate=line, **context)
 
 
