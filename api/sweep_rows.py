@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Row, Select, Subquery, and_, case, func, or_, select, union
+from sqlalchemy import ColumnElement, Row, Select, String, and_, case, cast, func, literal, or_, select, union_all
 from sqlalchemy.orm import Session
 
 from api.cursors import Cursor
@@ -95,34 +95,43 @@ def reasons_of(session: Session, first: Sweep, second: Sweep, changes: Sequence[
 
 
 def _both(first: Sweep, second: Sweep) -> Select[Any]:
-    """Every model of either sweep with its outcome in each; `change` is NULL for one that passes in both."""
-    old, new = _judged(first, "old"), _judged(second, "new")
-    models = union(select(old.c.model_id), select(new.c.model_id)).subquery("either")
-    query = select(models.c.model_id, func.coalesce(new.c.downloads, old.c.downloads).label("downloads"))
-    query = query.add_columns(old.c.outcome.label("first"), new.c.outcome.label("second"), _change(old, new))
-    query = query.select_from(models).outerjoin(old, old.c.model_id == models.c.model_id)
-    return query.outerjoin(new, new.c.model_id == models.c.model_id)
+    """Every model of either sweep with its outcome in each; `change` is NULL for one that passes in both.
+
+    All rows of both sweeps are grouped by model: outer joins would look at every pair of rows on SQLite.
+    """
+    rows = union_all(*_told(first, 1), *_told(second, 2)).subquery("rows")
+
+    def largest(place: int, column: ColumnElement[Any]) -> ColumnElement[Any]:
+        return func.max(case((rows.c.place == place, column), else_=None))
+
+    def outcome(place: int) -> ColumnElement[Any]:
+        """What a run said, else what an entry without one is."""
+        return func.coalesce(largest(place, rows.c.outcome), largest(place, rows.c.untold))
+
+    downloads = func.coalesce(largest(2, rows.c.downloads), largest(1, rows.c.downloads)).label("downloads")
+    query = select(rows.c.model_id, downloads, outcome(1).label("first"), outcome(2).label("second"))
+    grouped = query.group_by(rows.c.model_id).subquery("grouped")
+    return select(grouped, _change(grouped.c.first, grouped.c.second))
 
 
-def _judged(sweep: Sweep, name: str) -> Subquery:
-    """Model, downloads and outcome of each entry of a sweep: `failed` if it was left out, `unknown` if nothing ran."""
+def _told(sweep: Sweep, place: int) -> tuple[Select[Any], Select[Any]]:
+    """The entries of a sweep, each with what it is if no run speaks for it; and those that one speaks for."""
     entries, speaking = entries_of_sweep(sweep), speaking_runs(sweep)
-    none = case((entries.c.dropped_kind.is_not(None), Outcome.FAILED.value), else_=Outcome.UNKNOWN.value)
-    outcome = func.coalesce(speaking.c.outcome, none).label("outcome")
+    untold = case((entries.c.dropped_kind.is_not(None), Outcome.FAILED.value), else_=Outcome.UNKNOWN.value)
+    columns = [literal(place).label("place"), entries.c.model_id, entries.c.downloads]
+    every = select(*columns, untold.label("untold"), cast(None, String).label("outcome"))
+    told = select(*columns, cast(None, String).label("untold"), speaking.c.outcome.label("outcome"))
     speaks = and_(speaking.c.checkpoint_id == entries.c.speaker, speaking.c.place == 1)
-    query = select(entries.c.model_id, entries.c.downloads, outcome).select_from(entries).outerjoin(speaking, speaks)
-    return query.subquery(name)
+    return every, told.select_from(speaking).join(entries, speaks)
 
 
-def _change(old: Subquery, new: Subquery) -> ColumnElement[str | None]:
+def _change(first: ColumnElement[str | None], second: ColumnElement[str | None]) -> ColumnElement[str | None]:
     """The words of `pipeline.sweeps.comparison.CHANGES`."""
     passed, failed = Outcome.PASSED.value, Outcome.FAILED.value
-    decided = (passed, failed)
-    first, second = old.c.outcome, new.c.outcome
     cases = (
-        (old.c.model_id.is_(None), "entered"),
-        (new.c.model_id.is_(None), "left"),
-        (or_(first.not_in(decided), second.not_in(decided)), "undecided"),
+        (first.is_(None), "entered"),
+        (second.is_(None), "left"),
+        (or_(first.not_in((passed, failed)), second.not_in((passed, failed))), "undecided"),
         (and_(first == passed, second == failed), "new"),
         (and_(first == failed, second == failed), "persisting"),
         (and_(first == failed, second == passed), "fixed"),
