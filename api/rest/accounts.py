@@ -101,7 +101,7 @@ class Tokens(BaseModel):
 def get_audit(_caller: Reader, query: Annotated[AuditQuery, Query()]) -> dict[str, Any]:
     """What happened to candidates, adapters, sweeps and requests, newest first."""
     kinds = (query.kind,) if query.kind else KINDS
-    before = decode(query.cursor, "audit").id if query.cursor else None
+    before = decode(query.cursor, ("audit",), int).id if query.cursor else None
     with reading() as session:
         events = repository.events_about(session, kinds, before, query.limit + 1)
     shown = events[: query.limit]

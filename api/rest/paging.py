@@ -31,7 +31,7 @@ def page_of(
 ) -> Page:
     """The page `asked` for of the entities of `query`; `name` keeps cursors of other lists out. Raises `BadCursor`."""
     if asked.cursor:
-        query = query.where(number < decode(asked.cursor, name).id)
+        query = query.where(number < decode(asked.cursor, (name,), int).id)
     rows = list(session.scalars(query.order_by(number.desc()).limit(asked.limit + 1)))
     if len(rows) <= asked.limit:
         return Page(rows, None)
