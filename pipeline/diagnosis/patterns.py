@@ -108,6 +108,14 @@ def counts_for_rotation(failure: Failure, facts: Facts) -> bool:
     return facts.rotary and own and packet(failure.op) == "arange" and failure.kind in REFUSED_OR_MOVED
 
 
+def compares_pairs(failure: Failure, facts: Facts) -> bool:
+    """True for a rule of allowed pairs that the model's own code brings to its masks: integers [..., length, length]."""
+    own = failure.place == "outside" and not path_of(failure) and not from_masks(failure)
+    square = bool(failure.shapes) and len(failure.shapes[0]) > 1 and failure.shapes[0][-1] == failure.shapes[0][-2]
+    integers = bool(failure.dtypes) and set(failure.dtypes) <= INTEGERS
+    return facts.rotary and own and square and integers and failure.kind in REFUSED_OR_MOVED
+
+
 def looks_up(failure: Failure, facts: Facts) -> bool:
     """True for look-ups of embeddings that are refused; counting positions is another cause."""
     inside = failure.place == "outside" and "embeddings" in failure.module.split(".")
@@ -350,6 +358,7 @@ ROWS: tuple[Row, ...] = (
         uses_mask,
         lambda _f, facts: PatternUse("P45" if by_own_rule(facts) else "P40", {"fill": "finfo_min_half"}),
     ),
+    Row(compares_pairs, constant("P45", fill="finfo_min_half")),
     Row(lambda f, facts: makes_rotary_tables(f, facts) and "P18" not in facts.parts, constant("P14")),
     Row(turns_halves, constant("P14")),
     Row(lambda f, facts: counts_for_rotation(f, facts) and "P18" not in facts.parts, constant("P14")),

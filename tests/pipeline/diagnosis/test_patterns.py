@@ -112,6 +112,16 @@ def test_rotary_models_pad_heads_by_halves_and_make_tables_and_masks_on_the_host
     assert ids(tables, Facts(64)) == []
 
 
+def test_a_rule_of_allowed_pairs_in_the_model_s_own_code_belongs_to_the_masks() -> None:
+    pairs = failure(
+        "unsupported_dtype", "aten.abs.default", source="modeling_x.py:451", module="model", place="outside",
+        shapes=((40, 40),), dtypes=("int64",),
+    )  # fmt: skip
+    assert ids(pairs, Facts(64, rotary=True)) == ["P45"]
+    assert ids(pairs, Facts(64)) == []
+    assert ids(replace(pairs, shapes=((2, 40),)), Facts(64, rotary=True)) == []
+
+
 def test_positions_that_a_rotary_model_counts_on_the_device_are_made_with_its_tables() -> None:
     counted = failure("cpu_fallback", "aten.arange.default", module="model", place="outside")
     assert ids(counted, Facts(64, rotary=True)) == ["P14"]
