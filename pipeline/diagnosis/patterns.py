@@ -109,7 +109,7 @@ def counts_for_rotation(failure: Failure, facts: Facts) -> bool:
 
 
 def compares_pairs(failure: Failure, facts: Facts) -> bool:
-    """True for a rule of allowed pairs that the model's own code brings to its masks: integers [..., length, length]."""
+    """True for a rule of allowed pairs that the model brings to its masks: integers [..., length, length]."""
     own = failure.place == "outside" and not path_of(failure) and not from_masks(failure)
     square = bool(failure.shapes) and len(failure.shapes[0]) > 1 and failure.shapes[0][-1] == failure.shapes[0][-2]
     integers = bool(failure.dtypes) and set(failure.dtypes) <= INTEGERS
