@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -77,20 +78,22 @@ def search_cured(model: Any, raised: list[Diagnosis]) -> Search:
     import adapters
     from adapters.structure import find_blocks
 
-    patches = [{"pattern": u.pattern, "parameters": u.parameters} for u in cures(raised)]
-    with adapters.adapt(model, patches=patches, device="cpu", dtype=torch.float32, compile=False):
+    with adapters.adapt(model, patches=cures(raised), device="cpu", dtype=torch.float32, compile=False):
         blocks = [(b.path, b.module) for b in find_blocks(model)]
         return silent_causes(model, blocks, input_variants(model.config.get_text_config().vocab_size))
 
 
-CURES_ON_CPU = frozenset({"P14", "P20", "P21", "P32", "P40", "P45", "P47"})
+CURES_ON_CPU = frozenset({"P06", "P14", "P18", "P20", "P21", "P22", "P27", "P28", "P32", "P40", "P45", "P47"})
 """Patterns that change what a block computes with; the others act on placement, dtype or layout only."""
 
 
-def cures(diagnoses: list[Diagnosis]) -> list[Any]:
-    """The distinct patterns of the diagnoses that the search's CPU model needs, in order of first use."""
+def cures(diagnoses: list[Diagnosis]) -> list[Mapping[str, Any]]:
+    """The distinct patches of the diagnoses that the search's CPU model needs, in the order in which they are applied
+    (a fused projection is split before its heads are padded)."""
+    from adapters.patches.registry import in_order
+
     uses = {u.pattern: u for d in diagnoses for u in d.patterns if u.pattern in CURES_ON_CPU}
-    return [uses[name] for name in sorted(uses)]
+    return in_order({"pattern": u.pattern, "parameters": u.parameters} for u in uses.values())
 
 
 def input_variants(vocabulary: int) -> dict[str, dict[str, torch.Tensor]]:
