@@ -1,4 +1,4 @@
-"""The model in which silent causes are looked for has the loud ones cured, in the order in which patches are applied."""
+"""The model in which silent causes are looked for has the loud ones cured, in the order in which they are applied."""
 
 from __future__ import annotations
 
