@@ -18,12 +18,15 @@ def config_of(data: dict[str, Any]) -> Any:
     """
     from transformers import AutoConfig
 
+    from adapters.errors import NotRemapped
+    from adapters.remap import remapped
     from adapters.towers import text_part
 
-    fields = {k: v for k, v in data.items() if k not in ("model_type", "auto_map")}
     try:
-        config = text_part(AutoConfig.for_model(data["model_type"], **fields))
-    except (KeyError, ValueError, TypeError) as error:
+        given = remapped(data) or data
+        fields = {k: v for k, v in given.items() if k not in ("model_type", "auto_map")}
+        config = text_part(AutoConfig.for_model(given["model_type"], **fields))
+    except (NotRemapped, KeyError, ValueError, TypeError) as error:
         raise CaptureRefused(f"transformers knows no such config: {error}") from error
     if hasattr(config, "use_cache"):
         config.use_cache = False

@@ -159,3 +159,12 @@ def test_a_user_loads_the_original_checkpoint_and_gets_the_adapted_stock_model(t
     checkpoint(tmp_path)
     with pytest.raises(SpyreNoAdapterError, match="GteModel"):
         AutoSpyreModel.from_pretrained(tmp_path)
+
+
+def test_a_sandbox_captures_the_stock_class_of_such_a_configuration() -> None:
+    from agents.capture.errors import CaptureRefused
+    from agents.capture.stock import config_of as captured
+
+    assert captured(NEW).model_type == "gte"
+    with pytest.raises(CaptureRefused, match="num_experts"):
+        captured({**NEW, "num_experts": 8})
