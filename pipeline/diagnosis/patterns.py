@@ -240,7 +240,7 @@ def fills_no_stick(failure: Failure, facts: Facts) -> bool:
 
 def hands_on_no_stick(failure: Failure, facts: Facts) -> bool:
     """True where the vectors that blocks hand on, which fill no whole sticks, are refused."""
-    refused = failure.kind in (FailureKind.LAYOUT, FailureKind.SHAPE_LIMIT, FailureKind.UNSUPPORTED_OP)
+    refused = failure.kind in (FailureKind.LAYOUT, FailureKind.SHAPE_LIMIT) and failure.place == "block"
     return refused and facts.width > 0 and any(shape and shape[-1] == facts.width for shape in failure.shapes)
 
 
