@@ -1,8 +1,9 @@
 """The spine: a model that fails becomes a reviewed adapter that works in one line, with every part real.
 
 Local Hub listing → failure → diagnosis → draft (rules for one model, the coding agent for another) → gate → review over
-REST → release → exactly the affected rows run again → coverage rises → `encode()` agrees with stock. Afterwards the
-agent's conversation replays without the model, and the database holds what it must.
+REST → release → exactly the affected rows run again → coverage rises → `encode()` agrees with stock. What the agent
+drafted is proposed as a rule, which is accepted. Afterwards the agent's conversation replays without the model, and the
+database holds what it must.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .service import Service
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 ALBERT = "sentence-transformers/paraphrase-albert-small-v2"
-LOOP_S = 900.0
+LOOP_S = 1500.0
 
 
 def hub_models() -> list[Any]:
@@ -72,6 +73,17 @@ def approve(service: Service, candidate: dict[str, Any]) -> dict[str, Any]:
     return dict(answer.json())
 
 
+def accept_rule(service: Service) -> dict[str, Any]:
+    """Accept the one rule that the released drafted patch is a use of; another digest than its own is refused."""
+    (rule,) = service.get("rules")["rules"]
+    path, body = f"/api/v1/rules/{rule['id']}/accept", {"reason": "the same function in its domain"}
+    stale = service.client.post(path, headers={"If-Match": f'"{"0" * 64}"'}, json=body)
+    assert stale.status_code == 412, stale.text
+    answer = service.client.post(path, headers={"If-Match": f'"{rule["seen"]}"'}, json=body)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
 def outcome(service: Service, model: str) -> str | None:
     return str(service.get(f"models/{model}")["outcome"])
 
@@ -112,7 +124,7 @@ def the_agent_s_conversation(service: Service) -> dict[str, Any]:
 
 
 @pytest.mark.sandbox
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 def test_a_failing_model_becomes_a_reviewed_adapter(tmp_path: Path) -> None:
     with LocalHub(hub_models()) as hub, serve() as endpoint:
         settings = {
@@ -159,6 +171,11 @@ def test_a_failing_model_becomes_a_reviewed_adapter(tmp_path: Path) -> None:
             approve(service, by_agent)
             service.wait_for("ALBERT to pass", lambda: outcome(service, ALBERT) == "passed", LOOP_S)
             assert service.get("coverage")["passing_synthetic"] == 0, "a scripted adapter counts in no figure"
+
+            rule = accept_rule(service)
+            assert rule["scripted"]
+            assert rule["state"] == "accepted"
+            assert rule["tests"]["near_misses_refused"] >= 1
 
             manifest = tmp_path / "manifest.json"
             download = service.client.get(f"/api/v1/adapters/{released['adapter']['id']}/manifest")
