@@ -134,4 +134,14 @@ CAUSES: tuple[Cause, ...] = (
           "encoder.layer.*.attention.self", shown=False),
     Cause("gpt_neo", "unsupported_dtype", "aten.where.self", (("P96", {"fill": "finfo_min_half"}),),
           "h.*.attn.attention", dtypes=("bool",), shown=False),
+    Cause("convbert", "unsupported_op", "aten.convolution.default", (("P51", {}),),
+          "encoder.layer.*.attention.self.key_conv_attn_layer.depthwise", shown=False),
+    Cause("t5", "non_finite", "aten.add.Tensor", (("P13", {"factor": 64.0}),), "encoder.block.*.layer.*", shown=False),
 )  # fmt: skip
+
+WITHOUT = {
+    "P23": "wants a width that fills no stick, which no small model of the verifier's corpus has",
+    "P97": "wants attention over blocks, which is no model of the verifier's corpus",
+    "P98": "wants the patches of an image: capture takes texts",
+}
+"""Patterns of the rules without a task, and why."""
