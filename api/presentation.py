@@ -11,6 +11,7 @@ from api import repository
 from api.model_filter import NOT_RUN
 from api.pages.labels import is_stale, model_url
 from api.repository import ModelRow
+from pipeline.errors import NotFound
 from pipeline.releases.models import Adapter
 from pipeline.requests.models import RequestRow
 from pipeline.requests.repository import entry_of_sweep, get_request, sweep_of_request
@@ -18,7 +19,7 @@ from pipeline.requests.service import stage_of
 from pipeline.sweeps.models import CheckpointStatus
 from pipeline.sweeps.repository import get_model
 from pipeline.sweeps.service import adapter_label
-from pipeline.work.models import Outcome, Run, RunState
+from pipeline.work.models import DiagnosisRow, Outcome, Run, RunState
 from pipeline.work.order import queued_before
 from pipeline.work.repository import runs_of_checkpoint
 
@@ -192,3 +193,17 @@ def _position(session: Session, runs: list[Run]) -> int | None:
 def _expected_wait_s(session: Session, position: int | None, workers: int) -> float | None:
     mean_s = repository.mean_run_s(session) if position else None
     return None if mean_s is None or position is None else round(mean_s * position / workers, 1)
+
+
+def script_in(row: DiagnosisRow) -> str | None:
+    """The script that shows the failure, if one was kept."""
+    found = row.data.get("evidence", {}).get("reproducer") or {}
+    return found.get("script") if isinstance(found, dict) else None
+
+
+def reproducer_of(session: Session, number: int) -> str:
+    """The script of a diagnosis. Raises `NotFound` for an unknown one, or where none failed the same way on its own."""
+    script = script_in(repository.get_diagnosis(session, number))
+    if script is None:
+        raise NotFound(f"Diagnosis {number} has no script that failed the same way on its own.")
+    return script

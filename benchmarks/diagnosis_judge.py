@@ -20,6 +20,10 @@ class Verdict(NamedTuple):
     false_causes: int
     reproducers: int
     same: int
+    passed: bool
+    """Nothing was said although a fault triggers."""
+    curve: bool
+    """A cause is drift, with the error curve."""
 
 
 def judge(faults: Sequence[Fault], out: dict[str, Any]) -> Verdict:
@@ -27,16 +31,19 @@ def judge(faults: Sequence[Fault], out: dict[str, Any]) -> Verdict:
     truth = [t for t in out["truth"] if t["kind"] != "cpu_fallback"]
     said = [c for c in out["causes"] if c["kind"] != "cpu_fallback"]
     conditions = frozenset(c for f in faults for c in f.conditions)
-    without_rule = conditions & {"border", "drift"}
     rights = [c for c in said if is_right(c, truth, conditions)]
     scripts = [c["reproducer"] for c in said if c["reproducer"] and "as" not in c["reproducer"]]
     return Verdict(
-        triggered=bool(truth or (without_rule and said)),
-        kind=any(_same_kind(c["kind"], truth) for c in said) or (bool(without_rule) and bool(said)),
-        named=bool(rights) and all(any(_same_op(c, t) for c in rights) for t in _demanded(truth)),
+        triggered=bool(truth),
+        kind=any(_same_kind(c["kind"], truth) for c in said),
+        named=bool(rights)
+        and all(any(_same_op(c, t) for c in rights) for t in _demanded(truth))
+        and not (len(faults) > 1 and out.get("left")),
         false_causes=len([c for c in said if not any(_same_op(c, t) for t in truth) and c not in rights]),
         reproducers=len(scripts),
         same=len([s for s in scripts if s["script"]]),
+        passed=bool(truth) and not said,
+        curve=any(c["condition"] == "drift" and c["evidence"].get("curve") for c in said),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from api.pages.sources import Excerpt, stock_excerpt
+from api.presentation import script_in
 from pipeline.diagnosis.pictures import curve_rows, error_curve
 from pipeline.work.models import DiagnosisRow, Run, RunState, StageName
 
@@ -64,12 +65,6 @@ def _finding(number: int, failure: dict[str, Any], row: DiagnosisRow | None) -> 
         return Finding(failure, excerpt, [], None, None)
     patterns = list(dict.fromkeys(use["pattern"] for use in row.data["patterns"]))
     return Finding(failure, excerpt, patterns, row.no_patch, row.id if script_in(row) else None)
-
-
-def script_in(row: DiagnosisRow) -> str | None:
-    """The script that shows the failure, if one was kept."""
-    found = row.data.get("evidence", {}).get("reproducer") or {}
-    return found.get("script") if isinstance(found, dict) else None
 
 
 def newest_diagnosis(runs: Sequence[Run]) -> Run | None:

@@ -17,15 +17,22 @@ from api.kept import Kept
 from api.model_filter import ORDERS, WAITING, Sort, Wanted, cursor_of
 from api.model_list import FREE_FIELDS, as_csv, count_outcomes, every_item, facts_of, next_cursor, page_of
 from api.pages import labels
-from api.pages.findings import curve_of, findings, newest_diagnosis, op_map, script_in
+from api.pages.findings import curve_of, findings, newest_diagnosis, op_map
 from api.pages.rendering import render
 from api.pages.verdicts import verdict_of
-from api.presentation import current_failures, executed_checkpoint, failure_item, model_item, snippet
+from api.presentation import (
+    current_failures,
+    executed_checkpoint,
+    failure_item,
+    model_item,
+    reproducer_of,
+    snippet,
+)
 from api.repository import ModelRow
+from api.rest.adapters import PYTHON, download
 from api.rest.schemas import NO_NUL, OutcomeFilter, Strict
 from api.security.identity import Reader
 from pipeline.database.unit_of_work import reading
-from pipeline.errors import NotFound
 from pipeline.review.evidence import document_digest
 from pipeline.review.models import EvidenceRow
 from pipeline.review.repository import candidates_of_checkpoint
@@ -170,11 +177,7 @@ def _reason(item: dict[str, Any]) -> str:
 def get_reproducer(_caller: Reader, number: Annotated[int, Path(ge=1, le=2**31 - 1)]) -> Response:
     """The script that shows one failure on its own. Raises `NotFound` if none was kept."""
     with reading() as session:
-        script = script_in(repository.get_diagnosis(session, number))
-    if script is None:
-        raise NotFound(f"Diagnosis {number} has no script that failed the same way on its own.")
-    headers = {"Content-Disposition": f'attachment; filename="reproducer-{number}.py"'}
-    return Response(script, media_type="text/x-python; charset=utf-8", headers=headers)
+        return download(reproducer_of(session, number).encode(), PYTHON, f"reproducer-{number}.py")
 
 
 @router.get("/models/{name:path}")

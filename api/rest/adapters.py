@@ -23,6 +23,7 @@ router = APIRouter(prefix=PREFIX, tags=["adapters"])
 Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
 Digest = Annotated[str, Path(pattern="^[0-9a-f]{64}$")]
 BUNDLE = "application/json"
+PYTHON = "text/x-python; charset=utf-8"
 KEEP = "private, max-age=31536000, immutable"
 
 

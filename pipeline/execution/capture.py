@@ -66,11 +66,15 @@ LONG = 1024
 def rare_inputs(config: Any) -> dict[str, dict[str, torch.Tensor]]:
     """Host inputs that reach branches which the probe does not: one row without padding, as long as a text may be, and
     one token alone (products of single rows lie otherwise on the device)."""
-    positions = getattr(config.get_text_config(), "max_position_embeddings", None) or LONG
-    longest = min(int(positions), LONG)
-    alone = {k: _lengthened(v[:1], longest) for k, v in probe_inputs(config).items()}
+    length = longest(config)
+    alone = {k: _lengthened(v[:1], length) for k, v in probe_inputs(config).items()}
     single = {k: v[:1, :1].contiguous() for k, v in alone.items()}
-    return {f"one row of {longest} tokens without padding": alone, "one token alone": single}
+    return {f"one row of {length} tokens without padding": alone, "one token alone": single}
+
+
+def longest(config: Any) -> int:
+    """Tokens of the long probe: LONG, or as many as the model has positions for."""
+    return min(int(getattr(config.get_text_config(), "max_position_embeddings", None) or LONG), LONG)
 
 
 def _lengthened(row: torch.Tensor, length: int) -> torch.Tensor:

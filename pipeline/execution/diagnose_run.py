@@ -31,7 +31,7 @@ from pipeline.diagnosis.service import (
 )
 from pipeline.diagnosis.wrong_values.search import Search, silent_causes
 from pipeline.execution import reproduce
-from pipeline.execution.capture import BATCH, LENGTH, probe_inputs, rare_reports, stock_reports
+from pipeline.execution.capture import BATCH, LENGTH, longest, probe_inputs, rare_reports, stock_reports
 from pipeline.execution.embedder import StockEmbedder
 from pipeline.execution.models import load_weights
 from pipeline.execution.subject import Subject, subject_from_spec
@@ -80,7 +80,7 @@ def search_cured(model: Any, raised: list[Diagnosis]) -> Search:
 
     with adapters.adapt(model, patches=cures(raised), device="cpu", dtype=torch.float32, compile=False):
         blocks = [(b.path, b.module) for b in find_blocks(model)]
-        return silent_causes(model, blocks, input_variants(model.config.get_text_config().vocab_size))
+        return silent_causes(model, blocks, input_variants(model.config), rare_variants(model.config))
 
 
 CURES_ON_CPU = frozenset({"P06", "P14", "P18", "P20", "P21", "P22", "P27", "P28", "P32", "P40", "P45", "P47"})
@@ -96,21 +96,33 @@ def cures(diagnoses: list[Diagnosis]) -> list[Mapping[str, Any]]:
     return in_order({"pattern": u.pattern, "parameters": u.parameters} for u in uses.values())
 
 
-def input_variants(vocabulary: int) -> dict[str, dict[str, torch.Tensor]]:
+def input_variants(config: Any) -> dict[str, dict[str, torch.Tensor]]:
     """Kinds of input a defect may depend on: whole sticks with padding, a ragged length, one row without padding."""
+    vocabulary = config.get_text_config().vocab_size
     return {
-        "whole": random_inputs(vocabulary, BATCH, 2 * STICK, padded=True),
-        "ragged": random_inputs(vocabulary, BATCH, LENGTH, padded=True),
-        "alone": random_inputs(vocabulary, 1, STICK, padded=False),
+        "whole": random_inputs(vocabulary, BATCH, 2 * STICK, padding="right"),
+        "ragged": random_inputs(vocabulary, BATCH, LENGTH, padding="right"),
+        "alone": random_inputs(vocabulary, 1, STICK),
     }
 
 
-def random_inputs(vocabulary: int, batch: int, length: int, *, padded: bool) -> dict[str, torch.Tensor]:
-    """Random ids [batch, length], int64; with `padded`, the last row ends in padding."""
+def rare_variants(config: Any) -> dict[str, dict[str, torch.Tensor]]:
+    """Kinds of input that reach branches which the usual ones do not: padding on the left, a text as long as it may be
+    (windows, chunks), one token alone."""
+    vocabulary = config.get_text_config().vocab_size
+    return {
+        "left": random_inputs(vocabulary, BATCH, 2 * STICK, padding="left"),
+        "long": random_inputs(vocabulary, 1, longest(config)),
+        "single": random_inputs(vocabulary, 1, 1),
+    }
+
+
+def random_inputs(vocabulary: int, batch: int, length: int, *, padding: str = "") -> dict[str, torch.Tensor]:
+    """Random ids [batch, length], int64; `padding` ("left" or "right"): where a part of the last row is padding."""
     ids = torch.randint(1, vocabulary, (batch, length), generator=torch.Generator().manual_seed(length))
     mask = torch.ones(batch, length, dtype=torch.int64)
-    if padded:
-        mask[-1, -length // 4 :] = 0
+    part = {"": slice(0, 0), "right": slice(length - -(-length // 4), None), "left": slice(0, 5 * length // 8)}[padding]
+    mask[-1, part] = 0
     return {"input_ids": ids, "attention_mask": mask}
 
 

@@ -13,17 +13,16 @@ from typing import Any
 import torch
 
 from agents.types import Diagnosis, Failure
-from pipeline.diagnosis.reproducer.check import check_script
+from pipeline.diagnosis.reproducer.check import Checked, check_script
 from pipeline.diagnosis.reproducer.make import NotReproduced, Reproducer, loud_reproducer, reproducer_of
 from pipeline.diagnosis.reproducer.refusals import Recorder, in_block, outside
 from pipeline.diagnosis.reproducer.script import SILENT, Setting
 from pipeline.diagnosis.reproducer.signature import Signature
 from pipeline.diagnosis.wrong_values.blocks import BlockGraph, Untraceable, graph_of, record_block_calls
 from pipeline.diagnosis.wrong_values.findings import Finding
+from pipeline.execution.scripts import NOT_A_USERS
 
 Inputs = dict[str, torch.Tensor]
-NOT_A_USERS = frozenset({"SPYRE_SIM_PROFILE", "TORCH_DEVICE_BACKEND_AUTOLOAD"})
-"""Settings of our own children: whoever runs a reproducer by hand has neither."""
 
 
 class LoudPrograms:
@@ -95,7 +94,11 @@ def verified(entry: Mapping[str, Any], folder: Path, name: str, launcher: Sequen
     script = folder / f"{name}.py"
     script.write_text(entry["script"])
     environment = {k: v for k, v in os.environ.items() if k not in NOT_A_USERS}
-    checked = check_script(script, Signature(**entry["signature"]), launcher, environment)
+    return kept_if_same(entry, check_script(script, Signature(**entry["signature"]), launcher, environment))
+
+
+def kept_if_same(entry: Mapping[str, Any], checked: Checked) -> dict[str, Any]:
+    """The entry with what its script said; without the script where that is not the signature."""
     if not checked.same:
         return {"script": None, "reason": f"a fresh process does not fail the same way: {checked.said}"}
     return {**entry, "said": checked.said}

@@ -27,7 +27,15 @@ SOURCES = {
 """What decides a verdict besides the distributions: the digest of these sources is their version."""
 NO_PART_OF_A_VERDICT = {
     "gate": ("selftest", "mutants"),
-    "execution": ("diagnose.py", "diagnose_run.py", "diagnosis_report.py", "draft.py", "reproduce.py", "check.py"),
+    "execution": (
+        "diagnose.py",
+        "diagnose_run.py",
+        "diagnosis_report.py",
+        "draft.py",
+        "reproduce.py",
+        "scripts.py",
+        "check.py",
+    ),
 }
 """Folders and files of a source that measure the gate, diagnose or draft, and give no verdict: a new entry of the
 corpus or another sentence of a diagnosis leaves every verdict as it is."""

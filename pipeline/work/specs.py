@@ -62,6 +62,8 @@ def _stage_part(session: Session, run: Run, checkpoint: Checkpoint, settings: Se
     """What only one stage is told. Hidden seeds go to the verification alone, never to a drafter."""
     if run.stage == StageName.DRAFT:
         return _draft_part(session, run, checkpoint, settings)
+    if run.stage == StageName.DIAGNOSE:
+        return {"reproducers": True}
     if run.stage == StageName.VERIFY and run.candidate_id:
         return {"seeds": candidates.hidden_seeds(session, run.candidate_id, run.tier).to_dict()}
     return {}

@@ -139,6 +139,9 @@ def diagnose(spec: dict[str, Any]) -> dict[str, Any]:
         {"failure": asdict(f), "patterns": [{"pattern": use, "parameters": {}}], "evidence": {}, "no_patch": None}
         for f, use in zip(failures(spec), uses, strict=True)
     ]
+    if spec["reproducers"]:
+        found[0]["evidence"]["reproducer"] = {"script": "print('" + HOSTILE + "')\n", "signature": {}, "said": ""}
+        found[1]["evidence"]["reproducer"] = {"script": None, "reason": "not refused by itself"}
     return {"outcome": "passed", "diagnoses": found, "failures": [d["failure"] for d in found], "seconds": 8.0}
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import select
 
 from pipeline.database.facts import mark_demo
 from pipeline.database.models import PrincipalKind, Role
-from pipeline.database.unit_of_work import unit_of_work
+from pipeline.database.unit_of_work import reading, unit_of_work
 from pipeline.settings import get_settings
 from pipeline.sweeps.groups import derive
 from pipeline.sweeps.models import CheckpointStatus
@@ -18,6 +19,7 @@ from pipeline.verification.evidence import unpack_evidence
 from pipeline.verification.policy import current_policy
 from pipeline.work import chores
 from pipeline.work.control import pause_queue
+from pipeline.work.models import DiagnosisRow
 
 Sweep = Callable[..., int]
 Entries = Callable[..., int]
@@ -145,6 +147,23 @@ def test_artefacts_are_downloads_that_nothing_runs(client: TestClient, sweep: Sw
     assert answer.content == b"{}"
     assert answer.headers["content-disposition"].startswith("attachment;")
     assert answer.headers["content-security-policy"] == "sandbox"
+
+
+def test_a_diagnosis_hands_out_the_script_that_failed_alike(client: TestClient, sweep: Sweep) -> None:
+    sweep("a/bert-broken")
+    with reading() as session:
+        first, second = list(session.scalars(select(DiagnosisRow.id).order_by(DiagnosisRow.id)))[:2]
+    for path in (f"/api/v1/diagnoses/{first}/reproducer", f"/diagnoses/{first}/reproducer.py"):
+        answer = client.get(path)
+        assert answer.text.startswith("print(")
+        assert answer.headers["content-type"].startswith("text/x-python")
+        assert answer.headers["content-disposition"].startswith("attachment;")
+        assert answer.headers["content-security-policy"] == "sandbox"
+    assert client.get(f"/api/v1/diagnoses/{second}/reproducer").status_code == 404
+    assert client.get("/api/v1/diagnoses/999999/reproducer").status_code == 404
+    page = client.get("/models/a/bert-broken").text
+    assert f'href="/diagnoses/{first}/reproducer.py" download' in page
+    assert "spyre-factory diagnose" not in page
 
 
 def test_evidence_with_its_seeds_is_for_reviewers_only(

@@ -33,7 +33,11 @@ def check_script(
     ended = run_child(
         argv, timeout_s=TIMEOUT_S, memory_mb=MEMORY_MB, env=dict(environment or os.environ), network=False
     )
-    found = printed(ended.stderr) if ended.returncode == 1 else None
+    return judged(ended.returncode, ended.stderr or ended.reason, expected, ended.seconds)
+
+
+def judged(code: int, stderr: str, expected: Signature, seconds: float = 0.0) -> Checked:
+    """What the end of a script's process says: exit status 1 and the signature it printed."""
+    found = printed(stderr) if code == 1 else None
     same = found is not None and found.same_as(expected)
-    said = (ended.stderr.strip().splitlines() or [ended.reason])[-1][:300]
-    return Checked(found, same, said, ended.seconds)
+    return Checked(found, same, (stderr.strip().splitlines() or [f"status {code}"])[-1][:300], seconds)

@@ -53,10 +53,16 @@ class _Tested(NamedTuple):
     mended: Mended
 
 
-def silent_causes(model: torch.nn.Module, blocks: Blocks, variants: Mapping[str, Mapping[str, torch.Tensor]]) -> Search:
+def silent_causes(
+    model: torch.nn.Module,
+    blocks: Blocks,
+    variants: Mapping[str, Mapping[str, torch.Tensor]],
+    rare: Mapping[str, Mapping[str, torch.Tensor]] | None = None,
+) -> Search:
     """What the device gets wrong in silence, over several kinds of input (`variants`: name to host inputs).
 
-    `model` is on the CPU in fp32, its loud causes cured. A variant that the device refuses is noted in `refused`.
+    `model` is on the CPU in fp32, its loud causes cured. A variant that the device refuses is noted in `refused`. Of
+    `rare` kinds of input only the first block of each class is compared: what depends on padding or length shows there.
     """
     search, looker, found = Search(), _Looker(), []  # type: Search, _Looker, list[Finding]
     apart = outside_modules(model, [path for path, _ in blocks])
@@ -72,8 +78,37 @@ def silent_causes(model: torch.nn.Module, blocks: Blocks, variants: Mapping[str,
         search.curves[variant] = [b.point() for b in curve]
         found += merged(list(looker.judge(curve, variant)))
         found += merged(list(outside_findings(record_parts(model, apart, dict(inputs)), variant)))
+    for variant, inputs in (rare or {}).items():
+        found += merged(list(_of_rare(model, blocks, inputs, variant, looker, search)))
     search.findings = merged(found, add=False)
     return search
+
+
+HOST_CANNOT = (IndexError, RuntimeError, ValueError)
+"""What a model raises on the host for more tokens than it has positions, or a padding side it does not know."""
+
+
+def _of_rare(
+    model: torch.nn.Module,
+    blocks: Blocks,
+    inputs: Mapping[str, torch.Tensor],
+    variant: str,
+    looker: _Looker,
+    search: Search,
+) -> Iterator[Finding]:
+    """The causes that show in the first block of each class; none where the model cannot run the input on the host."""
+    torch._dynamo.reset()  # another size of the same code is another graph, and their number is limited
+    try:
+        calls = record_block_calls(model, blocks, dict(inputs))
+    except HOST_CANNOT:
+        return
+    for call in {type(c.block): c for c in reversed(calls)}.values():
+        try:
+            curve = list(boundaries([call], real_tokens(inputs)))
+        except Refused as refused:
+            search.refused.append(refused)
+        else:
+            yield from looker.judge(curve, variant, is_whole=False)
 
 
 def real_tokens(inputs: Mapping[str, torch.Tensor]) -> torch.Tensor | None:
@@ -102,8 +137,8 @@ class _Looker:
         self._tested: dict[Any, _Tested | None] = {}
         self._known: dict[tuple[type, int], tuple[Finding, ...]] = {}
 
-    def judge(self, curve: Sequence[Boundary], variant: str) -> Iterator[Finding]:
-        """The causes that one walk over the blocks shows."""
+    def judge(self, curve: Sequence[Boundary], variant: str, *, is_whole: bool = True) -> Iterator[Finding]:
+        """The causes that one walk over the blocks shows; errors accumulate over a whole one only."""
         wrong = _wrong_kinds(curve)
         for boundary, layers in wrong:
             try:
@@ -115,7 +150,7 @@ class _Looker:
         if borders:
             before, after = borders[0]
             yield in_layers(border_finding(after, _giver(before), variant), len(borders))
-        if curve and not wrong and not borders and _drifts(curve[-1]):
+        if is_whole and curve and not wrong and not borders and _drifts(curve[-1]):
             yield drift_finding(curve, variant)
 
     def _inside(self, boundary: Boundary, variant: str) -> Iterator[Finding]:

@@ -1,0 +1,50 @@
+"""Reproducers of the stage: each runs in a process of its own, and only what fails alike is kept."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.diagnosis.reproducer.signature import of_error
+from pipeline.execution import scripts
+from pipeline.execution.diagnose import keep_what_fails
+from pipeline.execution.scripts import ScriptRuns
+from pipeline.work.process import ChildResult
+
+FAILING = 'import sys\nsys.exit("wrong_values in aten.pow.Tensor_Scalar: relative error 0.3")\n'
+LOUD = "raise RuntimeError('another error')\n"
+
+
+class InThisProcess:
+    """Stands for the child that stands by: its work without the fork that only a process of one thread may make."""
+
+    def run(self, task: str, _timeout_s: float) -> ChildResult:
+        ScriptRuns().work(task)
+        return ChildResult(0, None, "", 0.1, 10.0, "", "")
+
+
+def diagnosis(script: str | None) -> dict[str, Any]:
+    signature = asdict(of_error("aten.pow.Tensor_Scalar", 0.3))
+    return {"evidence": {"reproducer": {"script": script, "signature": signature, "reason": "none by itself"}}}
+
+
+def test_a_script_is_an_artefact_if_it_failed_alike(tmp_path: Path) -> None:
+    found = [diagnosis(t) for t in (FAILING, None, LOUD, "print('it runs')\n")]
+    artefacts = keep_what_fails(found, tmp_path, InThisProcess())  # type: ignore[arg-type]
+    assert [a["path"] for a in artefacts] == ["reproducer-0.py"]
+    assert (tmp_path / "reproducer-0.py").read_text() == FAILING
+    kept = [d["evidence"]["reproducer"] for d in found]
+    assert kept[0]["said"] == "wrong_values in aten.pow.Tensor_Scalar: relative error 0.3"
+    assert kept[1]["reason"] == "none by itself"
+    assert [k["script"] for k in kept] == [FAILING, None, None, None]
+    assert "RuntimeError: another error" in kept[2]["reason"]
+
+
+def test_a_script_that_never_ends_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scripts, "TIMEOUT_S", 1.0)
+    found = [diagnosis("import time\ntime.sleep(60)\n")]
+    assert keep_what_fails(found, tmp_path, InThisProcess()) == []  # type: ignore[arg-type]
+    assert found[0]["evidence"]["reproducer"]["script"] is None
