@@ -7,18 +7,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import pipeline.diagnosis
-from benchmarks.diagnosis import cases, in_rounds
-from benchmarks.diagnosis_faults import CONDITIONS, Fault, fault_from, known_faults, random_faults
+from benchmarks.diagnosis import State, figures
+from benchmarks.diagnosis_cases import AT_ONCE, RANDOM, Case, cases, drawn, never_triggered
+from benchmarks.diagnosis_families import FAMILIES
+from benchmarks.diagnosis_faults import CONDITIONS, Fault, drift_faults, fault_from, known_faults, random_faults
 from benchmarks.diagnosis_judge import judge
+from benchmarks.diagnosis_modules import CONSTRUCTED, constructed
+from benchmarks.diagnosis_run import NoAnswer, Server, answer, in_rounds
 
 SDPA = "aten._scaled_dot_product_fused_attention_overrideable.default"
 TRANSPOSED = Fault("E-17", conditions=frozenset({"layout"}))
 
 
 def out(condition: str | None, op: str = "aten.scaled_dot_product_attention.default", **more: Any) -> dict[str, Any]:
-    cause = {"kind": "wrong_values", "op": op, "condition": condition, "reproducer": None, **more}
+    cause = {"kind": "wrong_values", "op": op, "condition": condition, "reproducer": None, "evidence": {}, **more}
     return {"truth": [{"op": SDPA, "kind": "wrong_values", "place": "block"}], "causes": [cause]}
 
 
@@ -45,8 +50,29 @@ def test_silence_is_neither_kind_nor_name() -> None:
     assert not judge([TRANSPOSED], {**out("layout"), "causes": []}).kind
 
 
+def test_a_fault_that_is_not_said_at_all_has_passed() -> None:
+    assert judge([TRANSPOSED], {**out("layout"), "causes": []}).passed
+    assert not judge([TRANSPOSED], out("length")).passed
+    assert not judge([], {**out("layout"), "truth": [], "causes": []}).passed
+
+
+def test_of_several_faults_none_may_be_left() -> None:
+    assert judge([TRANSPOSED, LENGTH], {**out("layout"), "left": []}).named
+    assert not judge([TRANSPOSED, LENGTH], {**out("layout"), "left": ["E-22"]}).named
+
+
+def test_drift_counts_with_its_curve() -> None:
+    [fault, *_] = drift_faults()
+    said = {"truth": [{"op": "model", "kind": "wrong_values", "place": "block"}], "causes": []}  # type: dict[str, Any]
+    drift = {"kind": "wrong_values", "op": "model", "condition": "drift", "reproducer": None}
+    with_curve = judge([fault], {**said, "causes": [{**drift, "evidence": {"curve": [{"own": 0.1}]}}]})
+    assert with_curve.named
+    assert with_curve.curve
+    assert not judge([fault], {**said, "causes": [{**drift, "evidence": {}}]}).curve
+
+
 def test_faults_are_distinct_seeded_and_survive_their_file() -> None:
-    first, again = list(random_faults(1, 30)), list(random_faults(1, 30))
+    first, again = ([f for f, _ in zip(random_faults(1), range(30), strict=False)] for _ in range(2))
     assert first == again
     assert len({f.random for f in first}) == 30
     known = list(known_faults())
@@ -54,10 +80,79 @@ def test_faults_are_distinct_seeded_and_survive_their_file() -> None:
     assert [fault_from(f.to_dict()) for f in [*first, *known]] == [*first, *known]
 
 
-def test_the_cases_cover_every_known_fault_and_are_named_apart() -> None:
-    planned = list(cases(180, 30))
+def test_pairs_are_those_that_trigger_and_thirty_random_faults_that_do() -> None:
+    every = [f.name for f in known_faults()]
+    by_family = {family: [f.name for f, drawn_for in drawn() if drawn_for == family] for family in FAMILIES}
+    planned = list(cases({**dict.fromkeys(CONSTRUCTED, every), **by_family, "bert": ["E-17", *by_family["bert"]]}))
     assert len({c.name for c in planned}) == len(planned)
-    assert {f.name for c in planned for f in c.faults if c.sort == "known"} == {f.name for f in known_faults()}
+    seen = [c for c in planned if c.sort == "known" and not c.is_unseen]
+    assert [c.name for c in seen] == ["known/E-17/bert"]
+    assert sum(c.sort == "random" for c in planned) == RANDOM
+    assert {c.family for c in planned if c.sort == "clean"} == set(FAMILIES)
+    assert {c.family for c in planned if c.sort == "made"} == set(CONSTRUCTED)
+    assert [c.family for c in planned if c.sort == "three"] == list(AT_ONCE)
+
+
+def test_a_fault_that_triggers_nowhere_is_told() -> None:
+    told = never_triggered({"bert": ["E-17"]})
+    assert "E-17" not in told
+    assert "E-22" in told
+
+
+@pytest.mark.parametrize("name", CONSTRUCTED)
+def test_a_constructed_model_runs_on_the_host(name: str) -> None:
+    model = constructed(name)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0.0, 0.05, generator=torch.Generator().manual_seed(1))
+        hidden = model(torch.arange(80).reshape(2, 40)).last_hidden_state
+    assert hidden.shape == (2, 40, 128)
+    assert bool(torch.isfinite(hidden).all())
+
+
+class Told:
+    """Stands for a server: what each task would answer."""
+
+    def __init__(self, errors: list[float]) -> None:
+        self.cpu, self.asked, self._errors = 0.0, 0, errors
+
+    def error(self, _family: str, _faults: Any) -> float:
+        return self._errors[0]
+
+    def clean_error(self, _family: str) -> float:
+        return self._errors[1]
+
+    def diagnosed(self, *_args: Any, **_how: Any) -> dict[str, Any]:
+        self.asked += 1
+        raise NoAnswer("ended with -11")
+
+
+def border(server: Told) -> dict[str, Any]:
+    fault = next(f for f in known_faults() if f.name == "E-18")
+    return answer(Case("known", "bert", (fault,)), server, reproducers=False)  # type: ignore[arg-type]
+
+
+def test_a_fault_that_only_a_run_shows_is_diagnosed_only_if_the_run_is_off() -> None:
+    quiet = Told([0.011, 0.010])
+    assert border(quiet)["truth"] == []
+    assert quiet.asked == 0
+
+
+def test_a_case_without_an_answer_is_an_error() -> None:
+    assert border(Told([0.3, 0.010]))["error"] == "ended with -11"
+
+
+def test_answers_are_kept_one_by_one_for_one_state_of_the_sources(tmp_path: Path) -> None:
+    case = Case("clean", "bert", ())
+    State(tmp_path, "a").keep(case, {"truth": [], "causes": [], "cpu": 1.0})
+    assert State(tmp_path, "a").get(case) == {"truth": [], "causes": [], "cpu": 1.0}
+    assert State(tmp_path, "b").get(case) is None
+
+
+def test_nothing_measured_meets_no_target_of_a_share() -> None:
+    shares = [f for f in figures([], 0, 0.0, 0) if f.value is None]
+    assert len(shares) == 4
+    assert not any(f.met for f in shares)
 
 
 def test_the_diagnosis_names_no_erratum_and_imports_none() -> None:
@@ -75,14 +170,27 @@ def test_faults_named_so_far_are_switched_off_until_all_are_named() -> None:
 
     def hides_the_second(left: Any) -> dict[str, Any]:
         asked.append([f.name for f in left])
-        return {**out("layout" if TRANSPOSED in left else "length"), "wall": 2.0}
+        return out("layout" if TRANSPOSED in left else "length")
 
     whole = in_rounds([TRANSPOSED, LENGTH], hides_the_second)
     assert asked == [["E-17", "E-22"], ["E-22"]]
     assert [c["condition"] for c in whole["causes"]] == ["layout", "length"]
-    assert (whole["rounds"], whole["wall"]) == (2, 4.0)
+    assert (whole["rounds"], whole["left"]) == (2, [])
 
 
-def test_a_round_that_names_nothing_or_has_no_answer_is_the_last() -> None:
-    assert in_rounds([LENGTH], lambda _: {**out("layout"), "wall": 1.0})["rounds"] == 1
-    assert in_rounds([LENGTH], lambda _: {"error": "died", "wall": 1.0}) == {"error": "died", "wall": 1.0}
+def test_a_round_that_names_nothing_is_the_last() -> None:
+    whole = in_rounds([LENGTH], lambda _: out("layout"))
+    assert (whole["rounds"], whole["left"]) == (1, ["E-22"])
+
+
+@pytest.mark.long
+def test_a_server_answers_and_says_why_not(tmp_path: Path) -> None:
+    """Its tasks are forked; an unknown one has no answer and the server lives on."""
+    server = Server(fresh=False)
+    try:
+        for _ in range(2):
+            with pytest.raises(NoAnswer, match="ended with 2: KeyError"):
+                server._ask(task="unknown", case="", out=str(tmp_path / "out"))
+        assert server.cpu > 0
+    finally:
+        server.close()

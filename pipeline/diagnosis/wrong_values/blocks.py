@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,6 +90,10 @@ class BlockGraph:
         later = {n for o in self.operations[stop:] for n in o.reads()}
         needed = [o.name for o in inside if o.name in later and isinstance(self.values[o.name], torch.Tensor)]
         return Program(found.operations, found.inputs, tuple(dict.fromkeys([*needed, *found.outputs])))
+
+    def chosen(self, operations: Sequence[Operation]) -> Program | None:
+        """Some operations in one program, what they read from others fed with CPU values; None if nothing comes out."""
+        return selected(operations, self.values, self.dtypes)
 
     def single(self, position: int) -> Program | None:
         """One operation alone; None for a view."""

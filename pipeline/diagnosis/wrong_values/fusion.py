@@ -49,7 +49,39 @@ def _cut(graph: BlockGraph, start: int, stop: int) -> Fused:
     front = first_holding(lambda n: _is_wrong(graph, stop - n, stop), 0, stop - start)
     program = graph.segment(stop - front, stop)
     assert program is not None
-    return Fused(program, _first_wrong(program, graph), program.compare(), stop)
+    found = Fused(program, _first_wrong(program, graph), program.compare(), stop)
+    return _pair(graph, found) or found
+
+
+TRIED_PARTNERS = 4
+
+
+def _pair(graph: BlockGraph, found: Fused) -> Fused | None:
+    """The wrong operation with one other, each fed with the CPU's values, if the two in one graph are wrong already.
+
+    What lies between them in a run need not take part; the ends of the run are tried first.
+    """
+    operation, others = found.operation, [o for o in found.program.computing if o.name != found.operation.name]
+    if len(found.program.operations) < 3 or not others:
+        return None
+    ordered = dict.fromkeys(o.name for o in (others[0], others[-1], *others))
+    for name in list(ordered)[:TRIED_PARTNERS]:
+        chosen = [o for o in found.program.operations if o.name in (name, operation.name)]
+        program = graph.chosen(chosen)
+        wrong = None if program is None else _wrong_at(program, operation, graph)
+        if program is not None and wrong is not None:
+            return Fused(program, operation, wrong, found.stop)
+    return None
+
+
+def _wrong_at(program: Program, operation: Operation, graph: BlockGraph) -> Difference | None:
+    """How wrong the operation's own result is in the program; None if it is right or the device refuses."""
+    shown = exposing(program, graph.values)
+    try:
+        found = dict(zip(shown.outputs, shown.differences(), strict=True)).get(operation.name)
+        return found if found is not None and found.wrong and program.compare().wrong else None
+    except Refused:
+        return None
 
 
 def first_holding(holds: Callable[[int], bool], low: int, high: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -151,7 +152,15 @@ class _Looker:
             before, after = borders[0]
             yield in_layers(border_finding(after, _giver(before), variant), len(borders))
         if is_whole and curve and not wrong and not borders and _drifts(curve[-1]):
-            yield drift_finding(curve, variant)
+            yield from list(self._behind_drift(curve, variant)) or [drift_finding(curve, variant)]
+
+    def _behind_drift(self, curve: Sequence[Boundary], variant: str) -> Iterator[Finding]:
+        """Wrong operations in a block that is further off than drift may be, though not enough to be wrong itself."""
+        limit = current_policy().diagnosis["accumulated"]
+        worst = max(curve, key=lambda b: b.own.ratio)
+        if worst.own.ratio > limit:
+            with suppress(Untraceable):
+                yield from self._suspected(graph_of(worst.call), variant)
 
     def _inside(self, boundary: Boundary, variant: str) -> Iterator[Finding]:
         """The wrong operations of one block, and what is wrong only fused.
@@ -160,20 +169,23 @@ class _Looker:
         that each operation. What is wrong as it was for earlier inputs is not looked into again.
         """
         graph = graph_of(boundary.call)
-        size, explained = len(graph.operations), False
-        for position in suspects(graph):
-            known = self._known.get((graph.kind, position))
-            if known is None or not self._still_is(known, graph, position):
-                known = tuple(self._at(graph, position, variant))
-                self._remember(graph, position, known)
-            explained |= bool(known)
-            yield from known
-        if explained:
+        size, suspected = len(graph.operations), list(self._suspected(graph, variant))
+        yield from suspected
+        if suspected:
             return
         found = list(self._stretch(graph, 0, size, variant))
         for position in () if found else range(size):
             found += self._operation(graph.operations[position], graph.single(position), variant)
         yield from found
+
+    def _suspected(self, graph: BlockGraph, variant: str) -> Iterator[Finding]:
+        """The causes at suspects of the whole block."""
+        for position in suspects(graph):
+            known = self._known.get((graph.kind, position))
+            if known is None or not self._still_is(known, graph, position):
+                known = tuple(self._at(graph, position, variant))
+                self._remember(graph, position, known)
+            yield from known
 
     def _remember(self, graph: BlockGraph, position: int, found: Sequence[Finding]) -> None:
         if found:
