@@ -27,15 +27,17 @@ from benchmarks.diagnosis_triggers import models
 from benchmarks.figures import Figure, render
 
 PAIRS, MINUTES = 120, 45.0
+OF_TRIGGERS = ("triggers", "faults", "families", "modules")
+TRIGGER_SOURCES = ("sim_backend", *(f"benchmarks/diagnosis_{name}.py" for name in OF_TRIGGERS))
 SOURCES = ("pipeline/diagnosis", "pipeline/execution/diagnose*", "pipeline/execution/reproduce.py", "sim_backend",
            "benchmarks/diagnosis*")  # fmt: skip
 Judged = Sequence[tuple[Case, dict[str, Any], Verdict]]
 
 
-def digest() -> str:
-    """Of every source a verdict depends on."""
+def digest(sources: Iterable[str]) -> str:
+    """Of everything that an answer depends on."""
     root, whole = Path(__file__).parent.parent, hashlib.sha256()
-    for pattern in SOURCES:
+    for pattern in sources:
         for top in sorted(root.glob(pattern)):
             for path in [top] if top.is_file() else sorted(top.rglob("*")):
                 if path.suffix in (".py", ".yaml", ".cpp", ".h"):
@@ -51,7 +53,7 @@ class State:
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def path(self, name: str) -> Path:
-        """The file of a case or of a model's triggers."""
+        """The file of a case or a model."""
         return self.folder / (name.replace("/", "--") + ".json")
 
     def get(self, case: Case) -> dict[str, Any] | None:
@@ -66,9 +68,10 @@ class State:
         draft.rename(self.path(case.name))
 
 
-def triggers(state: State, pool: ThreadPoolExecutor, servers: Servers) -> dict[str, dict[str, Any]]:
-    """Model → what triggers in it."""
-    asked = pool.map(lambda m: known_triggers(servers.mine(), m, state.path(f"triggers/{m}")), models())
+def triggers(folder: Path, pool: ThreadPoolExecutor, servers: Servers) -> dict[str, dict[str, Any]]:
+    """Model → what triggers in it; asked once for one state of the simulator and the faults."""
+    state = State(folder, "triggers-" + digest(TRIGGER_SOURCES))
+    asked = pool.map(lambda m: known_triggers(servers.mine(), m, state.path(m)), models())
     return dict(zip(models(), asked, strict=True))
 
 
@@ -168,9 +171,9 @@ def main() -> int:
     parser.add_argument("--state", type=Path, default=cache, help="folder of the answers")
     chosen = parser.parse_args()
     until = time.monotonic() + chosen.minutes * 60
-    state, servers = State(chosen.state, digest()), Servers(fresh=chosen.new_interpreter)
+    state, servers = State(chosen.state, digest(SOURCES)), Servers(fresh=chosen.new_interpreter)
     with ThreadPoolExecutor(chosen.workers) as pool:
-        known = triggers(state, pool, servers)
+        known = triggers(chosen.state, pool, servers)
         planned = cases({model: found["met"] for model, found in known.items()})
         wanted = [c for c in planned if re.search(chosen.only, c.name)]
         if not chosen.list:

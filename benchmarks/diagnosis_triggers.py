@@ -56,7 +56,8 @@ def triggered(model: str) -> dict[str, Any]:
 def faults_met(embedder: Any, faults: Sequence[Fault]) -> Iterator[str]:
     """Names of the faults whose rules apply to a call of the model, on some kind of input.
 
-    One report holds all faults that are silent, one all that are refused: they are told apart by what it says of each.
+    One report holds all faults that are silent, one all that are refused, for a ragged input or one token alone: they
+    are told apart by what it says of each.
     """
     import torch
 
@@ -64,10 +65,12 @@ def faults_met(embedder: Any, faults: Sequence[Fault]) -> Iterator[str]:
 
     seen = [f for f in faults if not UNSEEN & f.conditions]
     loud = [f for f in seen if not f.conditions and f.name not in LIMITS]
-    groups = [[f for f in seen if f.conditions], loud, *([f] for f in seen if f.name in LIMITS)]
-    for variant, inputs in inputs_of(embedder.model).items():
-        for group in groups if variant in VARIANTS else ():
-            report = sim_backend.capability(embedder, inputs, profile_of(group), dtype=torch.float16).to_dict()
+    silent, limits = [f for f in seen if f.conditions], [[f] for f in seen if f.name in LIMITS]
+    groups = {"ragged": [silent, loud, *limits], "whole": [silent], "alone": [silent], "single": [silent, loud]}
+    inputs = inputs_of(embedder.model)
+    for variant in VARIANTS:
+        for group in filter(None, groups[variant]):
+            report = sim_backend.capability(embedder, inputs[variant], profile_of(group), dtype=torch.float16).to_dict()
             found = [*report["failures"], *report["predicted"]]
             yield from (f.name for f in group if any(_is_of(entry, f) for entry in found))
 
