@@ -35,7 +35,7 @@ CONDITIONS: dict[str, frozenset[str]] = {
     "E-15": frozenset({"fused", "offset"}),
     "E-17": frozenset({"layout"}),
     "E-18": frozenset({"border"}),
-    "E-19": frozenset({"value"}),
+    "E-19": frozenset({"value", "fused"}),
     "E-22": frozenset({"length"}),
     "E-26": frozenset({"size"}),
     "E-27": frozenset({"value"}),
@@ -169,7 +169,9 @@ def merged(faults: Sequence[Fault]) -> dict[str, Any]:
     whole: dict[str, Any] = {}
     for fault in faults:
         for table, entries in fault.overrides.items():
-            whole.setdefault(table, {}).update(entries)
+            held = whole.setdefault(table, {})
+            carried = {**held.get(CARRIER, {}), **entries.get(CARRIER, {})}
+            held.update({**entries, CARRIER: carried} if carried else entries)
     return whole
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.diagnosis_faults import Fault
 from pipeline.diagnosis.names import written
+from pipeline.diagnosis.wrong_values.programs import VIEWS
 
 SILENT = ("wrong_values", "non_finite")
 
@@ -72,7 +73,9 @@ def _demanded(truth: Sequence[dict[str, str]]) -> list[dict[str, str]]:
 
 
 def _same_op(cause: dict[str, Any], truth: dict[str, str]) -> bool:
-    return written(cause["op"]) == written(truth["op"])
+    """The operation itself, or one that is said to be wrong when it reads through that view: views compute nothing."""
+    is_view = truth["op"].removeprefix("aten.") in VIEWS
+    return written(cause["op"]) == written(truth["op"]) or (is_view and truth["op"] in cause.get("message", ""))
 
 
 def _same_kind(kind: str, truth: Sequence[dict[str, str]]) -> bool:

@@ -72,8 +72,9 @@ def reversed_rows(x: torch.Tensor) -> torch.Tensor:
 
 def two_gathers(x: torch.Tensor) -> torch.Tensor:
     """Two gathers in one graph by different indices."""
-    places = torch.arange(x.shape[-1], device=x.device)
-    return x[:, :, (places + 1) % WIDTH] * x[:, :, (places + 5) % WIDTH]
+    upwards = torch.arange(WIDTH, device=x.device)
+    downwards = torch.arange(WIDTH - 1, -1, -1, device=x.device)
+    return x[:, :, upwards] * x[:, :, downwards]
 
 
 def inner_columns(x: torch.Tensor) -> torch.Tensor:
@@ -84,8 +85,13 @@ def inner_columns(x: torch.Tensor) -> torch.Tensor:
 
 def cut_heads(x: torch.Tensor) -> torch.Tensor:
     """Heads, sliced and transposed, in a fused graph."""
-    cut = F.gelu(_heads(x)[:, :, 1:] * 1.5)
-    return x + _joined(cut).mean(1, keepdim=True)
+    cut = _joined(F.gelu(_heads(x)[:, 1:] * 1.5))
+    return torch.cat([cut, cut], -1)
+
+
+def every_second_row(x: torch.Tensor) -> torch.Tensor:
+    """A slice that begins behind the start and steps over rows."""
+    return F.gelu(torch.cat([x, x * 0.5], 1)[:, 1::2])
 
 
 def one_token_page(x: torch.Tensor, page: torch.Tensor) -> torch.Tensor:
@@ -115,7 +121,7 @@ def turned(x: torch.Tensor) -> torch.Tensor:
 
 def strided_convolution(x: torch.Tensor, kernel: torch.Tensor) -> torch.Tensor:
     """A convolution over [length, WIDTH] with a stride of two."""
-    return x + F.conv2d(x.unsqueeze(1), kernel, stride=2).mean((1, 2, 3))[:, None, None]
+    return x + F.conv2d(x.unsqueeze(1), kernel, stride=2, padding=1).mean((1, 2, 3))[:, None, None]
 
 
 CONSTRUCTED: dict[str, Constructed] = {
@@ -136,7 +142,7 @@ CONSTRUCTED: dict[str, Constructed] = {
     "made-page": Constructed("E-27", one_token_page, ("page",)),
     "made-index-copy": Constructed("E-28", reversed_rows),
     "made-two-gathers": Constructed("E-29", two_gathers),
-    "made-steps": Constructed("E-31", lambda x: x + F.gelu(x[:, 1::2]).mean(1, keepdim=True)),
+    "made-steps": Constructed("E-31", every_second_row),
     "made-inner-columns": Constructed("E-35", inner_columns),
     "made-cut-heads": Constructed("E-36", cut_heads),
     "made-swapped": Constructed("E-37", lambda x: F.gelu(x.transpose(1, 2) * 1.5).transpose(1, 2)),
@@ -158,7 +164,7 @@ class Layer(nn.Module):
         super().__init__()
         self.made = made
         self.dense = nn.Linear(HEAD if made.is_whole else WIDTH, HEAD if made.is_whole else WIDTH)
-        self.tables = nn.ParameterDict({name: nn.Parameter(torch.empty(TABLES[name])) for name in made.needs})
+        self.tables = nn.ParameterDict({name: nn.Parameter(torch.zeros(TABLES[name])) for name in made.needs})
 
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
         given = {name: self.tables[name] for name in self.made.needs}

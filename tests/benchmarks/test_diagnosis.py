@@ -13,7 +13,16 @@ import pipeline.diagnosis
 from benchmarks.diagnosis import State, figures
 from benchmarks.diagnosis_cases import AT_ONCE, RANDOM, Case, cases, drawn, never_triggered
 from benchmarks.diagnosis_families import FAMILIES
-from benchmarks.diagnosis_faults import CONDITIONS, Fault, drift_faults, fault_from, known_faults, random_faults
+from benchmarks.diagnosis_faults import (
+    CARRIER,
+    CONDITIONS,
+    Fault,
+    drift_faults,
+    fault_from,
+    known_faults,
+    merged,
+    random_faults,
+)
 from benchmarks.diagnosis_judge import judge
 from benchmarks.diagnosis_modules import CONSTRUCTED, constructed
 from benchmarks.diagnosis_run import NoAnswer, Server, answer, in_rounds
@@ -54,6 +63,19 @@ def test_a_fault_that_is_not_said_at_all_has_passed() -> None:
     assert judge([TRANSPOSED], {**out("layout"), "causes": []}).passed
     assert not judge([TRANSPOSED], out("length")).passed
     assert not judge([], {**out("layout"), "truth": [], "causes": []}).passed
+
+
+def test_a_wrong_view_is_named_by_what_reads_through_it() -> None:
+    truth = [{"op": "aten.slice.Tensor", "kind": "wrong_values", "place": "block"}]
+    offset = Fault("E-35", conditions=frozenset({"offset"}))
+    through = out("offset", "aten.mul.Tensor", message="wrong when it reads through aten.slice.Tensor in one graph")
+    assert judge([offset], {**through, "truth": truth}).named
+    assert not judge([offset], {**out("offset", "aten.mul.Tensor", message="wrong"), "truth": truth}).named
+
+
+def test_random_faults_are_on_together_each_by_its_key() -> None:
+    three = [f for f, _ in zip(random_faults(2), range(3), strict=False)]
+    assert set(merged(three)["errata"][CARRIER]) == {f.random.key for f in three if f.random}
 
 
 def test_of_several_faults_none_may_be_left() -> None:
