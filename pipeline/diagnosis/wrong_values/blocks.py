@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +41,27 @@ def record_block_calls(
 
     run_noting(model, blocks, inputs, note)
     return calls
+
+
+class _Seen(Exception):
+    """Every class of block was called: the rest of the model is not run."""
+
+
+def first_calls(
+    model: torch.nn.Module, blocks: list[tuple[str, torch.nn.Module]], inputs: dict[str, torch.Tensor]
+) -> list[BlockCall]:
+    """The first call of the first block of each class; the CPU model runs no further than the last of them."""
+    firsts = {type(block): (path, block) for path, block in reversed(blocks)}
+    calls: dict[type, BlockCall] = {}
+
+    def note(path: str, block: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        calls.setdefault(type(block), BlockCall(path, block, args, kwargs, main_output(output)))
+        if len(calls) == len(firsts):
+            raise _Seen
+
+    with suppress(_Seen):
+        run_noting(model, firsts.values(), inputs, note)
+    return list(calls.values())
 
 
 def run_noting(

@@ -11,7 +11,14 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils import _pytree as pytree
 
-from pipeline.diagnosis.wrong_values.blocks import BlockCall, BlockGraph, Untraceable, graph_of, record_block_calls
+from pipeline.diagnosis.wrong_values.blocks import (
+    BlockCall,
+    BlockGraph,
+    Untraceable,
+    first_calls,
+    graph_of,
+    record_block_calls,
+)
 from pipeline.diagnosis.wrong_values.borders import smallest_giver
 from pipeline.diagnosis.wrong_values.boundaries import Boundary, boundaries
 from pipeline.diagnosis.wrong_values.compare import Difference
@@ -100,10 +107,10 @@ def _of_rare(
     """The causes that show in the first block of each class; none where the model cannot run the input on the host."""
     torch._dynamo.reset()  # another size of the same code is another graph, and their number is limited
     try:
-        calls = record_block_calls(model, blocks, dict(inputs))
+        calls = first_calls(model, blocks, dict(inputs))
     except HOST_CANNOT:
         return
-    for call in {type(c.block): c for c in reversed(calls)}.values():
+    for call in calls:
         try:
             curve = list(boundaries([call], real_tokens(inputs)))
         except Refused as refused:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from agents.types import FailureKind
-from pipeline.diagnosis.wrong_values.blocks import BlockCall, Untraceable, graph_of
+from pipeline.diagnosis.wrong_values.blocks import BlockCall, Untraceable, first_calls, graph_of
 from pipeline.diagnosis.wrong_values.compare import Difference, difference, ideal_results
 from pipeline.diagnosis.wrong_values.device_runs import filled_as
 from pipeline.diagnosis.wrong_values.experiments import is_mask, resized
@@ -159,3 +159,27 @@ def test_every_operation_that_is_off_is_suspected_at_once_and_a_fault_hides_none
     assert len(names) == 2
     monkeypatch.setattr(Program, "on_device", lambda program: [v.clone() for v in program.on_cpu()])
     assert suspects(graph) == []
+
+
+class Stack(torch.nn.Module):
+    """Two blocks of one class, one of another, and a fourth that must not be reached."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList([torch.nn.ReLU(), torch.nn.ReLU(), torch.nn.Tanh(), torch.nn.ReLU()])
+        self.ran: list[int] = []
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for number, layer in enumerate(self.layers):
+            self.ran.append(number)
+            x = layer(x)
+        return x
+
+
+def test_first_calls_run_no_further_than_the_last_class() -> None:
+    model = Stack()
+    blocks = [(f"layers.{n}", layer) for n, layer in enumerate(model.layers)]
+    calls = first_calls(model, blocks, {"x": torch.randn(2, 3)})
+    assert [c.path for c in calls] == ["layers.0", "layers.2"]
+    assert model.ran == [0, 1, 2]
+    assert not any(layer._forward_hooks for layer in model.layers)

@@ -1,0 +1,84 @@
+"""Rare kinds of input: only the first block of a class is compared, nothing is called drift, what cannot run is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+import torch
+
+from pipeline.diagnosis.wrong_values import search
+from pipeline.diagnosis.wrong_values.blocks import BlockCall, Untraceable
+from pipeline.diagnosis.wrong_values.boundaries import Boundary
+from pipeline.diagnosis.wrong_values.compare import Difference
+from pipeline.execution.diagnose_run import input_variants, rare_variants
+
+RIGHT, WRONG = Difference(0.001, 0.001), Difference(0.5, 0.001)
+
+
+class Config:
+    """As much of a configuration as the inputs need."""
+
+    vocab_size, max_position_embeddings = 50, 96
+
+    def get_text_config(self) -> Config:
+        return self
+
+
+class Model(torch.nn.Module):
+    """A table and two blocks; more than 96 tokens cannot be run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Embedding(50, 4)
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)])
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        if input_ids.shape[1] > 130:
+            raise IndexError("no such position")
+        hidden = self.table(input_ids) * attention_mask.unsqueeze(-1)
+        for layer in self.layers:
+            hidden = layer(hidden)
+        return hidden
+
+
+def searched(monkeypatch: pytest.MonkeyPatch, rare: dict[str, dict[str, torch.Tensor]]) -> search.Search:
+    """Device values are wrong wherever the first token is padding; nothing starts a device."""
+
+    def compared(calls: Sequence[BlockCall], real: torch.Tensor | None) -> Iterator[Boundary]:
+        left = real is not None and not bool(real[:, 0].all())
+        for call in calls:
+            yield Boundary(call, WRONG if left else RIGHT, 0.02, 0.001, None)  # far enough off to drift
+
+    def no_graph(_call: BlockCall) -> Any:
+        raise Untraceable("not here")
+
+    monkeypatch.setattr(search, "boundaries", compared)
+    monkeypatch.setattr(search, "graph_of", no_graph)
+    monkeypatch.setattr(search, "outside_modules", lambda *_: {})
+    monkeypatch.setattr(search, "bad_reference", lambda *_: None)
+    model = Model()
+    return search.silent_causes(model, [(f"layers.{n}", m) for n, m in enumerate(model.layers)], {}, rare)
+
+
+def test_what_is_wrong_with_padding_on_the_left_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = searched(monkeypatch, rare_variants(Config())).findings
+    assert [(f.failure.op, f.evidence["variant"], f.failure.layers) for f in found] == [("block", "left", 1)]
+
+
+def test_nothing_is_drift_and_what_the_host_cannot_run_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    rare = rare_variants(Config())
+    del rare["left"]
+    too_long = {"input_ids": torch.ones(1, 200, dtype=torch.int64), "attention_mask": torch.ones(1, 200)}
+    assert searched(monkeypatch, {**rare, "too long": too_long}).findings == []
+
+
+def test_kinds_of_input_pad_where_they_say() -> None:
+    usual, rare = input_variants(Config()), rare_variants(Config())
+    masks = {name: given["attention_mask"] for name, given in {**usual, **rare}.items()}
+    assert masks["whole"].tolist() == [[1] * 128, [1] * 96 + [0] * 32]
+    assert masks["left"].tolist() == [[1] * 128, [0] * 80 + [1] * 48]
+    assert masks["long"].tolist() == [[1] * 96]
+    assert masks["single"].tolist() == [[1]]
+    assert all(bool((given["input_ids"] < 50).all()) for given in {**usual, **rare}.values())
