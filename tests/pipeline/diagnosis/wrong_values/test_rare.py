@@ -1,4 +1,4 @@
-"""Rare kinds of input: only the first block of a class is compared, nothing is called drift, what cannot run is left."""
+"""Rare kinds of input: the first block of a class is compared, nothing is called drift, what cannot run is left."""
 
 from __future__ import annotations
 
