@@ -52,6 +52,14 @@ class CheapestSetItem(BaseModel):
     gap: float | None
 
 
+class FamilyItem(BaseModel):
+    """How many checkpoints of a family have a cause at an operation."""
+
+    op: str
+    family: str
+    models: int
+
+
 class OpsRanking(BaseModel):
     """Causes by the downloads that would then pass, and the cheapest sets; a model passes when all its causes are."""
 
@@ -63,6 +71,7 @@ class OpsRanking(BaseModel):
     ops: list[CauseItem]
     solver: str
     cheapest: list[CheapestSetItem]
+    by_family: list[FamilyItem]
 
 
 class ProfileItem(BaseModel):

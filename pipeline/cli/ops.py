@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -20,6 +21,7 @@ def ops(
     profile: Annotated[str | None, typer.Option("--profile", help="Device profile.")] = None,
     top: Annotated[int, typer.Option("--top", min=1, help="How many causes to print.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    svg: Annotated[Path | None, typer.Option(help="Write a heat map of operations over families.")] = None,
 ) -> None:
     """Print what keeps models from passing, and the cheapest sets of causes to mend next."""
     from pipeline.database.migrate import require_current
@@ -33,10 +35,22 @@ def ops(
             require_current()
             with reading() as session:
                 report = ranking(session, profile or get_settings().profile)
+    if svg is not None:
+        from pipeline.diagnosis.pictures import heat_map
+
+        svg.write_text(heat_map({(r["op"], r["family"]): r["models"] for r in report["by_family"]}))
     if as_json:
         print_json(report)
     else:
         print_report(report, top)
+        if svg is not None:
+            print_families(report["by_family"])
+
+
+def print_families(rows: list[dict[str, Any]]) -> None:
+    """The table beside the picture: one line per operation, its families with how many of their models fail there."""
+    for op in dict.fromkeys(row["op"] for row in rows):
+        typer.echo(f"{op}: " + ", ".join(f"{r['family']} {r['models']}" for r in rows if r["op"] == op))
 
 
 def print_report(report: dict[str, Any], top: int) -> None:

@@ -6,14 +6,14 @@ from collections import Counter
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from sqlalchemy import case, false, func, select
+from sqlalchemy import case, distinct, false, func, select
 from sqlalchemy.orm import Session
 
 from pipeline.database.facts import is_demo
 from pipeline.ranking.causes import Blocked, Cause, RankedCause, cause_of, rank
 from pipeline.ranking.cheapest import SOLVER, CheapestSet, cheapest_sets
 from pipeline.sweeps import repository
-from pipeline.sweeps.models import CheckpointStatus, Model
+from pipeline.sweeps.models import Checkpoint, CheckpointStatus, Model
 from pipeline.work.models import DiagnosisRow, Outcome, Run, RunState, StageName
 
 
@@ -35,6 +35,7 @@ def ranking(session: Session, profile: str) -> dict[str, Any]:
         "ops": [_ranked_item(r) for r in rank(blocked)],
         "solver": SOLVER,
         "cheapest": [_set_item(s) for s in cheapest_sets(blocked, downloads)],
+        "by_family": failing_by_family(session, profile),
     }
 
 
@@ -60,17 +61,34 @@ def _not_passing(session: Session, profile: str) -> list[_Open]:
 
 def stored_causes(session: Session, profile: str) -> dict[int, frozenset[Cause]]:
     """Causes by checkpoint id, from its newest finished diagnosis on the profile; what needs no patch is no cause."""
-    newest = (
-        select(func.max(Run.id))
-        .where(Run.stage == StageName.DIAGNOSE, Run.state == RunState.DONE, Run.profile == profile)
-        .group_by(Run.checkpoint_id)
-    )
     query = select(DiagnosisRow.checkpoint_id, DiagnosisRow.data["failure"])
-    query = query.where(DiagnosisRow.run_id.in_(newest), DiagnosisRow.no_patch.is_(None))
+    query = query.where(DiagnosisRow.run_id.in_(_newest(profile)), DiagnosisRow.no_patch.is_(None))
     found: dict[int, set[Cause]] = {}
     for checkpoint, failure in session.execute(query):
         found.setdefault(checkpoint, set()).add(cause_of(failure))
     return {checkpoint: frozenset(causes) for checkpoint, causes in found.items()}
+
+
+def _newest(profile: str) -> Any:
+    """The newest finished diagnosis of each checkpoint on the profile."""
+    return (
+        select(func.max(Run.id))
+        .where(Run.stage == StageName.DIAGNOSE, Run.state == RunState.DONE, Run.profile == profile)
+        .group_by(Run.checkpoint_id)
+    )
+
+
+def failing_by_family(session: Session, profile: str) -> list[dict[str, Any]]:
+    """The rows of the heat map: operation, family, and how many of its checkpoints have a cause there."""
+    models = func.count(distinct(DiagnosisRow.checkpoint_id))
+    query = (
+        select(DiagnosisRow.op, Checkpoint.family, models)
+        .join(Checkpoint, Checkpoint.id == DiagnosisRow.checkpoint_id)
+        .where(DiagnosisRow.run_id.in_(_newest(profile)), DiagnosisRow.no_patch.is_(None))
+        .group_by(DiagnosisRow.op, Checkpoint.family)
+        .order_by(DiagnosisRow.op, Checkpoint.family)
+    )
+    return [{"op": op or "whole model", "family": f or "unknown", "models": n} for op, f, n in session.execute(query)]
 
 
 def _blocked(row: _Open, causes: dict[int, frozenset[Cause]]) -> Blocked:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
 
 from typer.testing import CliRunner
 
@@ -52,3 +54,18 @@ def test_the_command_prints_the_ranking_for_machines_and_for_people(
     text = CliRunner().invoke(build_app(), ["ops"]).output
     assert "unsupported_op aten.pow.Tensor_Scalar (3)" in text
     assert "HiGHS" in text
+
+
+def test_the_heat_map_has_its_table_beside_it(
+    database: str, sweep_of: Callable[..., int], drain: Callable[[], list[int]], tmp_path: Path
+) -> None:
+    sweep_of(*ALL)
+    drain()
+    [row] = report()["by_family"]
+    assert (row["op"], row["models"]) == ("aten.pow.Tensor_Scalar", 2)
+    picture = tmp_path / "ops.svg"
+    printed = CliRunner().invoke(build_app(), ["ops", "--svg", str(picture)])
+    assert printed.exit_code == 0
+    assert f"aten.pow.Tensor_Scalar: {row['family']} 2" in printed.output
+    said = ElementTree.fromstring(picture.read_text()).findtext(".//{http://www.w3.org/2000/svg}rect/*")
+    assert said == f"aten.pow.Tensor_Scalar, {row['family']}: 2 models"
