@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from pipeline.diagnosis.wrong_values.device_runs import DEVICE_MAX
 from pipeline.diagnosis.wrong_values.rounding import UNIT, Mode, ideal_run
 from pipeline.verification.policy import current_policy
 
@@ -50,8 +51,12 @@ def relative(values: torch.Tensor, reference: torch.Tensor) -> float:
 
 
 def difference(got: torch.Tensor, cpu: torch.Tensor, ideal: Sequence[torch.Tensor]) -> Difference:
-    """Compare one result with the CPU's; `ideal` are the results of ideal runs, one per rounding mode."""
-    known = torch.isfinite(cpu)
+    """Compare one result with the CPU's; `ideal` are the results of ideal runs, one per rounding mode.
+
+    Where the CPU's value is not finite or beyond the device's range (the fill of a mask), no device value is right or
+    wrong: what becomes of it shows in the operation that reads it.
+    """
+    known = torch.isfinite(cpu) & (cpu.abs() < DEVICE_MAX)
     if bool((known & ~torch.isfinite(got)).any()):
         return Difference(float("inf"), 0.0, finite=False)
     kept = [torch.where(known, t, torch.zeros_like(t)) for t in (got.to(cpu.dtype), cpu, *ideal)]

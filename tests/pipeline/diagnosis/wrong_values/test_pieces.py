@@ -67,6 +67,13 @@ def test_a_reference_that_is_not_finite_itself_blames_nobody() -> None:
     assert not difference(torch.tensor([1.0, torch.nan]), cpu, [cpu]).wrong
 
 
+def test_the_fill_of_a_mask_is_not_compared() -> None:
+    cpu = torch.tensor([1.0, -3.4e38])
+    assert not difference(torch.tensor([1.0, -65536.0]), cpu, [cpu]).wrong
+    assert not difference(torch.tensor([1.0, torch.nan]), cpu, [cpu]).wrong
+    assert difference(torch.tensor([2.0, -65536.0]), cpu, [cpu]).wrong
+
+
 def test_a_program_computes_what_the_block_computes_and_keeps_its_casts() -> None:
     made = call()
     graph = graph_of(made)
