@@ -56,7 +56,7 @@ def difference(got: torch.Tensor, cpu: torch.Tensor, ideal: Sequence[torch.Tenso
     Where the CPU's value is not finite or beyond the device's range (the fill of a mask), no device value is right or
     wrong: what becomes of it shows in the operation that reads it.
     """
-    known = torch.isfinite(cpu) & (cpu.abs() < DEVICE_MAX)
+    known = torch.isfinite(cpu) & (cpu.float().abs() < DEVICE_MAX)
     if bool((known & ~torch.isfinite(got)).any()):
         return Difference(float("inf"), 0.0, finite=False)
     kept = [torch.where(known, t, torch.zeros_like(t)) for t in (got.to(cpu.dtype), cpu, *ideal)]

@@ -72,6 +72,8 @@ def test_the_fill_of_a_mask_is_not_compared() -> None:
     assert not difference(torch.tensor([1.0, -65536.0]), cpu, [cpu]).wrong
     assert not difference(torch.tensor([1.0, torch.nan]), cpu, [cpu]).wrong
     assert difference(torch.tensor([2.0, -65536.0]), cpu, [cpu]).wrong
+    truth = torch.tensor([True, False])
+    assert difference(~truth, truth, [truth]).wrong
 
 
 def test_a_program_computes_what_the_block_computes_and_keeps_its_casts() -> None:
