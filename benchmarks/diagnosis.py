@@ -68,11 +68,13 @@ class State:
         draft.rename(self.path(case.name))
 
 
-def triggers(folder: Path, pool: ThreadPoolExecutor, servers: Servers) -> dict[str, dict[str, Any]]:
+def triggers(
+    folder: Path, pool: ThreadPoolExecutor, servers: Servers, names: Sequence[str]
+) -> dict[str, dict[str, Any]]:
     """Model → what triggers in it; asked once for one state of the simulator and the faults."""
     state = State(folder, "triggers-" + digest(TRIGGER_SOURCES))
-    asked = pool.map(lambda m: known_triggers(servers.mine(), m, state.path(m)), models())
-    return dict(zip(models(), asked, strict=True))
+    asked = pool.map(lambda m: known_triggers(servers.mine(), m, state.path(m)), names)
+    return dict(zip(names, asked, strict=True))
 
 
 def run(
@@ -163,6 +165,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--list", action="store_true", help="print the cases and run none")
     parser.add_argument("--only", default="", help="cases whose name matches this pattern")
+    parser.add_argument("--models", default="", help="models whose name matches; of others nothing is asked")
     parser.add_argument("--minutes", type=float, default=600.0, help="begin no case after that many")
     parser.add_argument("--no-reproducers", action="store_true")
     parser.add_argument("--new-interpreter", action="store_true", help="run reproducers in new interpreters, not forks")
@@ -173,9 +176,9 @@ def main() -> int:
     until = time.monotonic() + chosen.minutes * 60
     state, servers = State(chosen.state, digest(SOURCES)), Servers(fresh=chosen.new_interpreter)
     with ThreadPoolExecutor(chosen.workers) as pool:
-        known = triggers(chosen.state, pool, servers)
+        known = triggers(chosen.state, pool, servers, [m for m in models() if re.search(chosen.models, m)])
         planned = cases({model: found["met"] for model, found in known.items()})
-        wanted = [c for c in planned if re.search(chosen.only, c.name)]
+        wanted = [c for c in planned if re.search(chosen.only, c.name) and c.family in known]
         if not chosen.list:
             run(wanted, state, pool, servers, until, reproducers=not chosen.no_reproducers)
     servers.close()
