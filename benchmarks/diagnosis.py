@@ -22,12 +22,14 @@ from typing import Any
 
 from benchmarks.diagnosis_cases import AT_ONCE, DRIFTING, RANDOM, Case, cases, drawn, never_triggered
 from benchmarks.diagnosis_judge import Verdict, judge
+from benchmarks.diagnosis_modules import CONSTRUCTED
 from benchmarks.diagnosis_run import Servers, answer, known_triggers
 from benchmarks.diagnosis_triggers import models
 from benchmarks.figures import Figure, render
 
 PAIRS, MINUTES = 120, 45.0
-OF_TRIGGERS = ("triggers", "faults", "families", "modules")
+OF_TRIGGERS = ("triggers", "faults", "families")
+MODULES = "benchmarks/diagnosis_modules.py"
 TRIGGER_SOURCES = ("sim_backend", *(f"benchmarks/diagnosis_{name}.py" for name in OF_TRIGGERS))
 SOURCES = ("pipeline/diagnosis", "pipeline/execution/diagnose*", "pipeline/execution/reproduce.py", "sim_backend",
            "benchmarks/diagnosis*")  # fmt: skip
@@ -72,8 +74,10 @@ def triggers(
     folder: Path, pool: ThreadPoolExecutor, servers: Servers, names: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
     """Model → what triggers in it; asked once for one state of the simulator and the faults."""
-    state = State(folder, "triggers-" + digest(TRIGGER_SOURCES))
-    asked = pool.map(lambda m: known_triggers(servers.mine(), m, state.path(m)), names)
+    families = State(folder, "triggers-" + digest(TRIGGER_SOURCES))
+    made = State(folder, "triggers-" + digest([*TRIGGER_SOURCES, MODULES]))
+    places = {m: (made if m in CONSTRUCTED else families).path(m) for m in names}
+    asked = pool.map(lambda m: known_triggers(servers.mine(), m, places[m]), names)
     return dict(zip(names, asked, strict=True))
 
 

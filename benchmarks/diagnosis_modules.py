@@ -23,6 +23,9 @@ TABLES = {
     "even": (4_304, WIDTH),
     "kernel": (1, 1, 2, 2),
     "square": (WIDTH, WIDTH),
+    "one": (1, WIDTH),
+    "ragged": (WIDTH, 200),
+    "back": (200, WIDTH),
 }
 """Parameters that an operation may ask for, by name, and their shapes."""
 
@@ -124,6 +127,35 @@ def strided_convolution(x: torch.Tensor, kernel: torch.Tensor) -> torch.Tensor:
     return x + F.conv2d(x.unsqueeze(1), kernel, stride=2, padding=1).mean((1, 2, 3))[:, None, None]
 
 
+def one_row_table(x: torch.Tensor, one: torch.Tensor) -> torch.Tensor:
+    """Rows of a table that has one."""
+    return x + F.embedding(torch.zeros(x.shape[:2], dtype=torch.int64, device=x.device), one)
+
+
+def one_row_taken(x: torch.Tensor, page: torch.Tensor) -> torch.Tensor:
+    """One row of a table."""
+    return x + F.embedding(torch.zeros(1, dtype=torch.int64, device=x.device), page)
+
+
+def rank_six(x: torch.Tensor) -> torch.Tensor:
+    """Rows selected from a result of rank six."""
+    six = x.unflatten(-1, (2, 2, 2, 16)) * 1.5
+    chosen = six[:, :, :, 0, 0].flatten(2)
+    return torch.cat([chosen] * 4, -1)
+
+
+def later_rows(x: torch.Tensor) -> torch.Tensor:
+    """Integers compared with a constant."""
+    places = torch.arange(x.shape[1], device=x.device)
+    return torch.where((places > 3)[:, None], x, 0.5 * x)
+
+
+def added_rows(x: torch.Tensor) -> torch.Tensor:
+    """Rows added in place by index."""
+    places = torch.arange(x.shape[1] - 1, -1, -1, device=x.device)
+    return torch.zeros_like(x).index_add_(1, places, x)
+
+
 CONSTRUCTED: dict[str, Constructed] = {
     "made-rms-of-heads": Constructed("E-03", head_norm, ("halves",)),
     "made-heads-leave": Constructed("E-04", turned, is_whole=True),
@@ -139,6 +171,12 @@ CONSTRUCTED: dict[str, Constructed] = {
     "made-odd-inner": Constructed("E-23", lambda x, odd, even: x @ odd @ even, ("odd", "even")),
     "made-one-column": Constructed("E-25", lambda x, column: x + x @ column, ("column",)),
     "made-wide": Constructed("E-26", lambda x, wide, narrow: (x @ wide) @ narrow, ("wide", "narrow")),
+    "made-one-row": Constructed("E-30", one_row_taken, ("page",)),
+    "made-one-row-table": Constructed("E-71", one_row_table, ("one",)),
+    "made-rank-six": Constructed("E-73", rank_six),
+    "made-later-rows": Constructed("E-51", later_rows),
+    "made-added-rows": Constructed("E-52", added_rows),
+    "made-ragged-inner": Constructed("E-68", lambda x, ragged, back: x @ ragged @ back, ("ragged", "back")),
     "made-page": Constructed("E-27", one_token_page, ("page",)),
     "made-index-copy": Constructed("E-28", reversed_rows),
     "made-two-gathers": Constructed("E-29", two_gathers),
