@@ -56,6 +56,9 @@ def reports_of(embedder: Any, case: dict[str, Any]) -> list[dict[str, Any]]:
     return reports
 
 
+MEASURED_ON = ("whole", "ragged")
+
+
 def error_of(case: dict[str, Any], model: Any) -> float:
     """How far the whole model is off with the faults in place: relative error of the real tokens, the worst input's.
 
@@ -66,7 +69,7 @@ def error_of(case: dict[str, Any], model: Any) -> float:
     import adapters
 
     install([fault_from(f) for f in case["faults"]])
-    inputs = {name: given for name, given in inputs_of(model).items() if name in VARIANTS}
+    inputs = {name: given for name, given in inputs_of(model).items() if name in MEASURED_ON}
     with torch.no_grad():
         wanted = {name: model(**given).last_hidden_state for name, given in inputs.items()}
         with adapters.adapt(model, patches=[], device="spyre", dtype=torch.float16):
