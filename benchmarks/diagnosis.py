@@ -147,12 +147,14 @@ def report(wanted: Sequence[Case], state: State, known: dict[str, dict[str, Any]
     cpu = sum(o["cpu"] for _, o in outs) + sum(found["seconds"] for found in known.values())
     found = list(figures(judged, len(outs) - len(judged), cpu, drawings))
     not_run = [c.name for c in wanted if state.get(c) is None]
+    idle = [c.name for c, o in outs if "without_effect" in o]
     if as_json:
-        told = {"pairs": pairs, "not_run": not_run, "trigger_nowhere": never_triggered(met)}
+        told = {"pairs": pairs, "not_run": not_run, "trigger_nowhere": never_triggered(met), "without_effect": idle}
         text = render(found, as_json=True, sources=state.folder.name, **told)
     else:
         lines = [json.dumps(p) for p in pairs]
         lines += [f"not run: {name}" for name in not_run]
+        lines += [f"met without effect: {name}" for name in idle]
         lines += [f"triggers nowhere: {name}" for name in never_triggered(met)]
         text = "\n".join([*lines, render(found, as_json=False)])
     sys.stdout.write(text + "\n")

@@ -56,7 +56,7 @@ def reports_of(embedder: Any, case: dict[str, Any]) -> list[dict[str, Any]]:
     return reports
 
 
-MEASURED_ON = ("whole", "ragged")
+MEASURED_ON = ("whole", "ragged", "single")
 
 
 def error_of(case: dict[str, Any], model: Any) -> float:

@@ -46,10 +46,21 @@ def answer(case: Case, server: Server, *, reproducers: bool) -> dict[str, Any]:
             found: dict[str, Any] = {"truth": [], "causes": [], "curves": {}}
         else:
             ask = partial(server.diagnosed, case.family, truth=case.truth(), reproducers=reproducers)
-            found = in_rounds(case.faults, ask)
+            found = with_effect(case, in_rounds(case.faults, ask), server)
     except NoAnswer as why:
         found = {"error": str(why)}
     return {**found, "cpu": round(server.cpu, 1)}
+
+
+def with_effect(case: Case, found: dict[str, Any], server: Server) -> dict[str, Any]:
+    """The answer; where nothing is said of a fault that is met, a run of the whole model decides if it does anything.
+
+    A misread weight that lies in memory as it is read is not wrong: such a pair is told apart as `without_effect`.
+    """
+    said = [c for c in found["causes"] if c["kind"] != "cpu_fallback"]
+    if said or not found["truth"] or triggers_in_run(case, server):
+        return found
+    return {**found, "truth": [], "without_effect": found["truth"]}
 
 
 def triggers_in_run(case: Case, server: Server) -> bool:

@@ -25,7 +25,7 @@ from benchmarks.diagnosis_faults import (
 )
 from benchmarks.diagnosis_judge import judge
 from benchmarks.diagnosis_modules import CONSTRUCTED, constructed
-from benchmarks.diagnosis_run import NoAnswer, Server, answer, in_rounds
+from benchmarks.diagnosis_run import NoAnswer, Server, answer, in_rounds, with_effect
 
 SDPA = "aten._scaled_dot_product_fused_attention_overrideable.default"
 TRANSPOSED = Fault("E-17", conditions=frozenset({"layout"}))
@@ -158,6 +158,14 @@ def test_a_fault_that_only_a_run_shows_is_diagnosed_only_if_the_run_is_off() -> 
     quiet = Told([0.011, 0.010])
     assert border(quiet)["truth"] == []
     assert quiet.asked == 0
+
+
+def test_silence_on_a_fault_without_effect_is_no_miss() -> None:
+    case, said = Case("known", "gpt2", (TRANSPOSED,)), {**out("layout"), "causes": [], "rounds": 1}
+    quiet, loud = Told([0.011, 0.010]), Told([0.3, 0.010])
+    without = with_effect(case, said, quiet)  # type: ignore[arg-type]
+    assert (without["truth"], without["without_effect"]) == ([], said["truth"])
+    assert judge(case.faults, with_effect(case, said, loud)).passed  # type: ignore[arg-type]
 
 
 def test_a_case_without_an_answer_is_an_error() -> None:
