@@ -14,7 +14,7 @@ from pipeline.diagnosis.wrong_values.programs import Input, Operation, Program
 STICK = 64
 _SMALLEST_LENGTH = 9
 """Below this a dimension that does not fill its sticks is a count of rows or heads, not a length."""
-_MASKED = -1000.0
+MASKED = -1000.0
 """An additive mask holds values far below any score."""
 
 
@@ -158,7 +158,7 @@ def is_mask(value: torch.Tensor) -> bool:
     """True for an attention mask: bool, or additive with values far below any score."""
     if value.ndim < 2 or value.numel() == 0:
         return False
-    return value.dtype == torch.bool or (value.is_floating_point() and float(value.min()) < _MASKED)
+    return value.dtype == torch.bool or (value.is_floating_point() and float(value.min()) < MASKED)
 
 
 def _allowing(mask: torch.Tensor) -> torch.Tensor:

@@ -50,7 +50,7 @@ def _cut(graph: BlockGraph, start: int, stop: int) -> Fused:
     program = graph.segment(stop - front, stop)
     assert program is not None
     found = Fused(program, _first_wrong(program, graph), program.compare(), stop)
-    return _pair(graph, found) or found
+    return _pair(graph, found) or _path(graph, found) or found
 
 
 TRIED_PARTNERS = 4
@@ -66,12 +66,33 @@ def _pair(graph: BlockGraph, found: Fused) -> Fused | None:
         return None
     ordered = dict.fromkeys(o.name for o in (others[0], others[-1], *others))
     for name in list(ordered)[:TRIED_PARTNERS]:
-        chosen = [o for o in found.program.operations if o.name in (name, operation.name)]
-        program = graph.chosen(chosen)
-        wrong = None if program is None else _wrong_at(program, operation, graph)
-        if program is not None and wrong is not None:
-            return Fused(program, operation, wrong, found.stop)
+        if (smaller := _of_these(graph, found, {name, operation.name})) is not None:
+            return smaller
     return None
+
+
+def _path(graph: BlockGraph, found: Fused) -> Fused | None:
+    """The operations through which the first of the two ends leads to the last, if they are wrong by themselves."""
+    partner = found.partner
+    if partner is None:
+        return None
+    operations = found.program.operations
+    names = [o.name for o in operations]
+    first, last = sorted((found.operation.name, partner.name), key=names.index)
+    after, before = {first}, {last}
+    for operation in operations:
+        after |= {operation.name} if after.intersection(operation.reads()) else set()
+    for operation in reversed(operations):
+        before |= set(operation.reads()) if operation.name in before else set()
+    on_it = after & before
+    return _of_these(graph, found, on_it) if last in on_it and len(on_it) < len(operations) else None
+
+
+def _of_these(graph: BlockGraph, found: Fused, names: set[str]) -> Fused | None:
+    """The same finding in the operations of these names alone, what they read from others fed with the CPU's values."""
+    program = graph.chosen([o for o in found.program.operations if o.name in names])
+    wrong = None if program is None else _wrong_at(program, found.operation, graph)
+    return None if program is None or wrong is None else Fused(program, found.operation, wrong, found.stop)
 
 
 def _wrong_at(program: Program, operation: Operation, graph: BlockGraph) -> Difference | None:

@@ -23,7 +23,16 @@ from pipeline.diagnosis.wrong_values.borders import smallest_giver
 from pipeline.diagnosis.wrong_values.boundaries import Boundary, boundaries
 from pipeline.diagnosis.wrong_values.compare import Difference
 from pipeline.diagnosis.wrong_values.device_runs import Refused
-from pipeline.diagnosis.wrong_values.experiments import CANNOT, MENDABLE, Condition, Mended, mending, still_mends
+from pipeline.diagnosis.wrong_values.experiments import (
+    CANNOT,
+    MASKED,
+    MENDABLE,
+    Condition,
+    Mended,
+    is_mask,
+    mending,
+    still_mends,
+)
 from pipeline.diagnosis.wrong_values.findings import (
     Finding,
     border_finding,
@@ -110,13 +119,29 @@ def _of_rare(
         calls = first_calls(model, blocks, dict(inputs))
     except HOST_CANNOT:
         return
-    for call in calls:
+    for call in map(all_seeing, calls):
         try:
             curve = list(boundaries([call], real_tokens(inputs)))
         except Refused as refused:
             search.refused.append(refused)
         else:
             yield from looker.judge(curve, variant, is_whole=False)
+
+
+def all_seeing(call: BlockCall) -> BlockCall:
+    """The call with masks under which no token sees nothing: what attention gives such a token is nobody's fault.
+
+    A causal model that is padded on the left has such tokens, all of them padding.
+    """
+
+    def seeing(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or not is_mask(value):
+            return value
+        hidden = ~value if value.dtype == torch.bool else value < MASKED
+        allowed = torch.ones((), dtype=value.dtype) if value.dtype == torch.bool else torch.zeros((), dtype=value.dtype)
+        return torch.where(hidden.all(-1, keepdim=True), allowed, value)
+
+    return call.fed_with(*pytree.tree_map(seeing, (call.args, call.kwargs)))
 
 
 def real_tokens(inputs: Mapping[str, torch.Tensor]) -> torch.Tensor | None:

@@ -12,6 +12,7 @@ from pipeline.diagnosis.wrong_values import search
 from pipeline.diagnosis.wrong_values.blocks import BlockCall, Untraceable
 from pipeline.diagnosis.wrong_values.boundaries import Boundary
 from pipeline.diagnosis.wrong_values.compare import Difference
+from pipeline.diagnosis.wrong_values.search import all_seeing
 from pipeline.execution.diagnose_run import input_variants, rare_variants
 
 RIGHT, WRONG = Difference(0.001, 0.001), Difference(0.5, 0.001)
@@ -82,3 +83,13 @@ def test_kinds_of_input_pad_where_they_say() -> None:
     assert masks["long"].tolist() == [[1] * 96]
     assert masks["single"].tolist() == [[1]]
     assert all(bool((given["input_ids"] < 50).all()) for given in {**usual, **rare}.values())
+
+
+def test_no_token_is_left_that_sees_nothing() -> None:
+    causal = torch.ones(3, 3).tril().bool() & torch.tensor([False, True, True])  # the first token is padding
+    additive = torch.zeros(3, 3).masked_fill(~causal, -1e9)
+    call = BlockCall("layers.0", torch.nn.ReLU(), (causal,), {"mask": additive, "scale": 2}, torch.zeros(3))
+    seeing = all_seeing(call)
+    assert seeing.args[0].tolist() == [[True] * 3, [False, True, False], [False, True, True]]
+    assert seeing.kwargs["mask"].tolist() == [[0.0] * 3, [-1e9, 0.0, -1e9], [-1e9, 0.0, 0.0]]
+    assert seeing.kwargs["scale"] == 2
