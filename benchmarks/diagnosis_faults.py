@@ -59,6 +59,7 @@ AS_WRITTEN: dict[str, dict[str, Any]] = {"E-43": {"mode": "strict"}}
 ALSO: dict[str, dict[str, Any]] = {
     "E-02": {"numerics": {"reduction_accumulation": "serial"}},
     "E-08": {"pow_exponents": {"3": "erratum"}},
+    "E-14": {"numerics": {"layer_norm": "exx2"}},
     "E-16": {"limits": {"legal_sticks": True}},
     "E-10": {"pow_exponents": {"-0.5": "unimplemented"}},
 }

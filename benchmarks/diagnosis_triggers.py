@@ -85,7 +85,7 @@ def inputs_of(model: Any) -> dict[str, dict[str, Any]]:
     """The kinds of input that the diagnosis tries."""
     from pipeline.execution.diagnose_run import input_variants, rare_variants
 
-    return {**input_variants(model.config), **rare_variants(model.config)}
+    return {**input_variants(model.config), **rare_variants(model)}
 
 
 def truth_of(reports: Iterable[dict[str, Any]]) -> list[dict[str, str]]:

@@ -63,18 +63,21 @@ LONG = 1024
 """Tokens of the long probe, or as many as the model has positions for: windows and chunks show only there."""
 
 
-def rare_inputs(config: Any) -> dict[str, dict[str, torch.Tensor]]:
+def rare_inputs(model: Any) -> dict[str, dict[str, torch.Tensor]]:
     """Host inputs that reach branches which the probe does not: one row without padding, as long as a text may be, and
     one token alone (products of single rows lie otherwise on the device)."""
-    length = longest(config)
-    alone = {k: _lengthened(v[:1], length) for k, v in probe_inputs(config).items()}
+    length = longest(model)
+    alone = {k: _lengthened(v[:1], length) for k, v in probe_inputs(model.config).items()}
     single = {k: v[:1, :1].contiguous() for k, v in alone.items()}
     return {f"one row of {length} tokens without padding": alone, "one token alone": single}
 
 
-def longest(config: Any) -> int:
+def longest(model: Any) -> int:
     """Tokens of the long probe: LONG, or as many as the model has positions for."""
-    return min(int(getattr(config.get_text_config(), "max_position_embeddings", None) or LONG), LONG)
+    from adapters.limits import longest_input
+
+    stated = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    return min(int(longest_input(model) or stated or LONG), LONG)
 
 
 def _lengthened(row: torch.Tensor, length: int) -> torch.Tensor:
@@ -89,7 +92,7 @@ def rare_reports(subject: Subject) -> list[dict[str, Any]]:
     device = open_device(subject.device, subject.profile)
     embedder = stock_embedder(subject, inspect_checkpoint(subject.folder))
     found = []
-    for name, inputs in rare_inputs(embedder.model.config).items():
+    for name, inputs in rare_inputs(embedder.model).items():
         try:
             report = device.capability(embedder, inputs, dtype=torch.float16, blocks=None).to_dict()
         except (IndexError, RuntimeError):

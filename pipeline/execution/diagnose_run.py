@@ -80,7 +80,7 @@ def search_cured(model: Any, raised: list[Diagnosis]) -> Search:
 
     with adapters.adapt(model, patches=cures(raised), device="cpu", dtype=torch.float32, compile=False):
         blocks = [(b.path, b.module) for b in find_blocks(model)]
-        return silent_causes(model, blocks, input_variants(model.config), rare_variants(model.config))
+        return silent_causes(model, blocks, input_variants(model.config), rare_variants(model))
 
 
 CURES_ON_CPU = frozenset({"P06", "P14", "P18", "P20", "P21", "P22", "P27", "P28", "P32", "P40", "P45", "P47"})
@@ -106,13 +106,13 @@ def input_variants(config: Any) -> dict[str, dict[str, torch.Tensor]]:
     }
 
 
-def rare_variants(config: Any) -> dict[str, dict[str, torch.Tensor]]:
+def rare_variants(model: Any) -> dict[str, dict[str, torch.Tensor]]:
     """Kinds of input that reach branches which the usual ones do not: padding on the left, a text as long as it may be
     (windows, chunks), one token alone."""
-    vocabulary = config.get_text_config().vocab_size
+    vocabulary = model.config.get_text_config().vocab_size
     return {
         "left": random_inputs(vocabulary, BATCH, 2 * STICK, padding="left"),
-        "long": random_inputs(vocabulary, 1, longest(config)),
+        "long": random_inputs(vocabulary, 1, longest(model)),
         "single": random_inputs(vocabulary, 1, 1),
     }
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils import _pytree as pytree
 
+from adapters.errors import ShapeRefused
 from pipeline.diagnosis.wrong_values.blocks import (
     BlockCall,
     BlockGraph,
@@ -101,7 +102,7 @@ def silent_causes(
     return search
 
 
-HOST_CANNOT = (IndexError, RuntimeError, ValueError)
+HOST_CANNOT = (IndexError, RuntimeError, ValueError, ShapeRefused)
 """What a model raises on the host for more tokens than it has positions, or a padding side it does not know."""
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from adapters.errors import ShapeRefused
 from pipeline.diagnosis.wrong_values import search
 from pipeline.diagnosis.wrong_values.blocks import BlockCall, Untraceable
 from pipeline.diagnosis.wrong_values.boundaries import Boundary
@@ -32,12 +33,13 @@ class Model(torch.nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
+        self.config = Config()
         self.table = torch.nn.Embedding(50, 4)
         self.layers = torch.nn.ModuleList([torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)])
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         if input_ids.shape[1] > 130:
-            raise IndexError("no such position")
+            raise ShapeRefused("200 tokens, the model has positions for 130")
         hidden = self.table(input_ids) * attention_mask.unsqueeze(-1)
         for layer in self.layers:
             hidden = layer(hidden)
@@ -64,19 +66,19 @@ def searched(monkeypatch: pytest.MonkeyPatch, rare: dict[str, dict[str, torch.Te
 
 
 def test_what_is_wrong_with_padding_on_the_left_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = searched(monkeypatch, rare_variants(Config())).findings
+    found = searched(monkeypatch, rare_variants(Model())).findings
     assert [(f.failure.op, f.evidence["variant"], f.failure.layers) for f in found] == [("block", "left", 1)]
 
 
 def test_nothing_is_drift_and_what_the_host_cannot_run_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    rare = rare_variants(Config())
+    rare = rare_variants(Model())
     del rare["left"]
     too_long = {"input_ids": torch.ones(1, 200, dtype=torch.int64), "attention_mask": torch.ones(1, 200)}
     assert searched(monkeypatch, {**rare, "too long": too_long}).findings == []
 
 
 def test_kinds_of_input_pad_where_they_say() -> None:
-    usual, rare = input_variants(Config()), rare_variants(Config())
+    usual, rare = input_variants(Config()), rare_variants(Model())
     masks = {name: given["attention_mask"] for name, given in {**usual, **rare}.items()}
     assert masks["whole"].tolist() == [[1] * 128, [1] * 96 + [0] * 32]
     assert masks["left"].tolist() == [[1] * 128, [0] * 80 + [1] * 48]
