@@ -113,6 +113,17 @@ class BlockGraph:
         needed = [o.name for o in inside if o.name in later and isinstance(self.values[o.name], torch.Tensor)]
         return Program(found.operations, found.inputs, tuple(dict.fromkeys([*needed, *found.outputs])))
 
+    def views_before(self, operation: Operation) -> list[str]:
+        """The views that lie between what an operation reads and the operations or inputs that hold it, each once."""
+        by_name = {o.name: o for o in self.operations}
+        waiting, found = list(operation.reads()), {}  # type: list[str], dict[str, None]
+        while waiting:
+            view = by_name.get(waiting.pop())
+            if view is not None and view.is_view:
+                found[view.op] = None
+                waiting += view.reads()
+        return list(found)
+
     def chosen(self, operations: Sequence[Operation]) -> Program | None:
         """Some operations in one program, what they read from others fed with CPU values; None if nothing comes out."""
         return selected(operations, self.values, self.dtypes)

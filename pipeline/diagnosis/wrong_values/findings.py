@@ -48,6 +48,14 @@ def operation_findings(
     ]
 
 
+def reading_through(finding: Finding, views: Sequence[str]) -> Finding:
+    """The finding with the views that give an operand its layout or offset, where that is the condition."""
+    if not views or finding.failure.scalars[0] not in ("layout", "offset"):
+        return finding
+    message = f"{finding.failure.message}; it reads through {', '.join(views)}"
+    return replace(finding, failure=replace(finding.failure, message=message))
+
+
 def fused_finding(
     operation: Operation, partner: Operation, program: Program, found: Difference, variant: str
 ) -> Finding:

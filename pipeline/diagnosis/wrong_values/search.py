@@ -208,7 +208,7 @@ class _Looker:
             return
         found = list(self._stretch(graph, 0, size, variant))
         for position in () if found else range(size):
-            found += self._operation(graph.operations[position], graph.single(position), variant)
+            found += self._operation(graph.operations[position], graph.single(position), graph, variant)
         yield from found
 
     def _suspected(self, graph: BlockGraph, variant: str) -> Iterator[Finding]:
@@ -234,27 +234,30 @@ class _Looker:
 
         A run begins behind the last operation known to be wrong: that would spoil it.
         """
-        alone = list(self._operation(graph.operations[position], graph.single(position), variant))
+        alone = list(self._operation(graph.operations[position], graph.single(position), graph, variant))
         yield from alone
         start = max((n + 1 for kind, n in self._known if kind is graph.kind and n < position), default=0)
         if not alone and (fused := smallest_ending(graph, start, position + 1)) is not None:
-            yield from self._of_run(fused, variant)
+            yield from self._of_run(fused, graph, variant)
 
-    def _of_run(self, fused: Fused, variant: str) -> Iterator[Finding]:
+    def _of_run(self, fused: Fused, graph: BlockGraph, variant: str) -> Iterator[Finding]:
         if len(fused.program.computing) == len(fused.program.operations) == 1:
-            yield from self._operation(fused.operation, fused.program, variant)
+            yield from self._operation(fused.operation, fused.program, graph, variant)
         else:
             yield from _fusion(fused, variant)
 
-    def _operation(self, operation: Operation, program: Program | None, variant: str) -> Iterator[Finding]:
+    def _operation(
+        self, operation: Operation, program: Program | None, graph: BlockGraph, variant: str
+    ) -> Iterator[Finding]:
         outcome = None if program is None else self._alone(program)
         if program is not None and outcome is not None and outcome.difference.wrong:
-            yield from operation_findings(operation, program, outcome.difference, outcome.mended, variant)
+            for found in operation_findings(operation, program, outcome.difference, outcome.mended, variant):
+                yield reading_through(found, graph.views_before(operation))
 
     def _stretch(self, graph: BlockGraph, start: int, stop: int, variant: str) -> Iterator[Finding]:
         """Every smallest wrong run of a stretch, from its beginning to its end."""
         while (fused := smallest_wrong(graph, start, stop)) is not None:
-            found = list(self._of_run(fused, variant))
+            found = list(self._of_run(fused, graph, variant))
             self._remember(graph, graph.operations.index(fused.operation), found)
             yield from found
             start = fused.stop

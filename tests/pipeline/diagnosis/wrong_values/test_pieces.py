@@ -11,9 +11,9 @@ from agents.types import FailureKind
 from pipeline.diagnosis.wrong_values.blocks import BlockCall, Untraceable, first_calls, graph_of
 from pipeline.diagnosis.wrong_values.compare import Difference, difference, ideal_results
 from pipeline.diagnosis.wrong_values.device_runs import filled_as
-from pipeline.diagnosis.wrong_values.experiments import is_mask, resized
+from pipeline.diagnosis.wrong_values.experiments import experiments, is_mask, resized
 from pipeline.diagnosis.wrong_values.fusion import first_holding
-from pipeline.diagnosis.wrong_values.programs import Program
+from pipeline.diagnosis.wrong_values.programs import Input, Program
 from pipeline.diagnosis.wrong_values.reference import bad_reference, overflowing
 from pipeline.diagnosis.wrong_values.rounding import Mode, ideal_run, rounded
 from pipeline.diagnosis.wrong_values.suspects import suspects
@@ -192,3 +192,21 @@ def test_first_calls_run_no_further_than_the_last_class() -> None:
     assert [c.path for c in calls] == ["layers.0", "layers.2"]
     assert model.ran == [0, 1, 2]
     assert not any(layer._forward_hooks for layer in model.layers)
+
+
+def test_an_operation_names_the_views_it_reads_through() -> None:
+    graph = graph_of(call())
+    product = next(o for o in graph.operations if o.op.startswith("aten.mul"))
+    cast = next(o for o in graph.operations if o.name in product.reads())
+    assert [v.split(".")[1] for v in graph.views_before(cast)] == ["transpose", "view"]
+    assert graph.views_before(product) == []
+
+
+def test_an_offset_is_taken_away_and_strides_are_kept() -> None:
+    x = torch.arange(24.0).reshape(2, 12)[:, 1::2]
+    program = Program((), (Input("x", x, torch.float16),), ())
+    first = next(e for e in experiments(program) if e.name == "offset")
+    [moved] = first.program.inputs
+    assert torch.equal(moved.value, x)
+    assert (moved.value.stride(), moved.value.storage_offset()) == (x.stride(), 0)
+    assert [e.name for e in experiments(program)][:2] == ["offset", "layout"]
