@@ -42,6 +42,7 @@ from pipeline.diagnosis.wrong_values.findings import (
     in_layers,
     merged,
     operation_findings,
+    reading_through,
     unexplained_finding,
 )
 from pipeline.diagnosis.wrong_values.fusion import Fused, smallest_ending, smallest_wrong
