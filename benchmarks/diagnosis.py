@@ -84,7 +84,7 @@ def triggers(
 def run(
     wanted: Sequence[Case], state: State, pool: ThreadPoolExecutor, servers: Servers, until: float, *, reproducers: bool
 ) -> None:
-    """Answer the cases that have no answer, until the clock says `until`."""
+    """Answer the cases that have no answer or ended in an error, until the clock says `until`."""
 
     def one(case: Case) -> None:
         if time.monotonic() < until:
@@ -92,7 +92,7 @@ def run(
             state.keep(case, out)
             sys.stderr.write(f"{case.name}: {_line(case, out)}\n")
 
-    list(pool.map(one, [c for c in wanted if state.get(c) is None]))
+    list(pool.map(one, [c for c in wanted if "error" in (state.get(c) or {"error": "not run"})]))
 
 
 def _line(case: Case, out: dict[str, Any]) -> str:

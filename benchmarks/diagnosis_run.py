@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -164,11 +165,17 @@ class Server:
             raise NoAnswer(told["said"])
         return int(told["code"])
 
+    @property
+    def has_ended(self) -> bool:
+        """True if the process is gone."""
+        return self._process.poll() is not None
+
     def close(self) -> None:
-        """End the server."""
+        """End the server, which may have ended before."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.close()
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
 
@@ -191,8 +198,8 @@ class Servers:
         self._mine, self._all, self._fresh = threading.local(), [], fresh  # type: threading.local, list[Server], bool
 
     def mine(self) -> Server:
-        """The server of this thread."""
-        if not hasattr(self._mine, "server"):
+        """The server of this thread, a new one where it has ended."""
+        if not hasattr(self._mine, "server") or self._mine.server.has_ended:
             self._mine.server = Server(fresh=self._fresh)
             self._all.append(self._mine.server)
         found: Server = self._mine.server
