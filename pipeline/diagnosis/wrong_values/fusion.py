@@ -6,7 +6,7 @@ block ends with the operation that completes the defect; from there the front is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from pipeline.diagnosis.wrong_values.blocks import BlockGraph
@@ -57,18 +57,28 @@ TRIED_PARTNERS = 4
 
 
 def _pair(graph: BlockGraph, found: Fused) -> Fused | None:
-    """The wrong operation with one other, each fed with the CPU's values, if the two in one graph are wrong already.
+    """The wrong operation with one other, each with the views it reads through, if the two in one graph are wrong.
 
-    What lies between them in a run need not take part; the ends of the run are tried first.
+    What else lies between them in a run need not take part; the ends of the run are tried first.
     """
     operation, others = found.operation, [o for o in found.program.computing if o.name != found.operation.name]
     if len(found.program.operations) < 3 or not others:
         return None
     ordered = dict.fromkeys(o.name for o in (others[0], others[-1], *others))
     for name in list(ordered)[:TRIED_PARTNERS]:
-        if (smaller := _of_these(graph, found, {name, operation.name})) is not None:
+        chosen = _with_views(found.program.operations, {name, operation.name})
+        if len(chosen) < len(found.program.operations) and (smaller := _of_these(graph, found, chosen)) is not None:
             return smaller
     return None
+
+
+def _with_views(operations: Sequence[Operation], names: set[str]) -> set[str]:
+    """The names, and those of the views that lead to them."""
+    chosen = set(names)
+    for operation in reversed(operations):
+        if operation.name in chosen:
+            chosen |= {o.name for o in operations if o.is_view and o.name in operation.reads()}
+    return chosen
 
 
 def _path(graph: BlockGraph, found: Fused) -> Fused | None:
