@@ -13,14 +13,21 @@ import torch
 from torch.utils import _pytree as pytree
 
 from pipeline.diagnosis.wrong_values.blocks import BlockGraph, computed
-from pipeline.diagnosis.wrong_values.compare import difference, ideal_results
+from pipeline.diagnosis.wrong_values.compare import Difference, difference, ideal_results
 from pipeline.diagnosis.wrong_values.device_runs import Refused
 from pipeline.diagnosis.wrong_values.programs import Operation, exposing
 
+ROUNDS = 4
+"""How many birthplaces of values that are not finite are looked behind."""
 
-def suspects(graph: BlockGraph) -> list[int]:
-    """Positions of the operations that are wrong for their own operands; [] also where the device refuses the graph."""
-    program = graph.segment(0, len(graph.operations))
+
+def suspects(graph: BlockGraph, start: int = 0, rounds: int = ROUNDS) -> list[int]:
+    """Positions from `start` on of the operations that are wrong for their own operands; [] where the device refuses.
+
+    Behind an operation whose result is not finite nothing can be judged: what follows it is run again, fed with the
+    CPU's values.
+    """
+    program = graph.segment(start, len(graph.operations))
     if program is None:
         return []
     shown = exposing(program, graph.values)
@@ -29,17 +36,20 @@ def suspects(graph: BlockGraph) -> list[int]:
     except Refused:
         return []
     values: dict[str, Any] = dict(graph.values)
-    found = []
-    for position, operation in enumerate(graph.operations):
+    found: list[int] = []
+    for position, operation in enumerate(graph.operations[start:], start):
         expected = computed(operation, values)
         if operation.name in got and not operation.is_view:
-            found += [position] if _is_off(operation, values, got[operation.name], expected) else []
+            off = _difference(operation, values, got[operation.name], expected)
+            found += [position] if off.wrong else []
+            if not off.finite and rounds:
+                return found + suspects(graph, position + 1, rounds - 1)
             expected = _like(got[operation.name], expected)
         values[operation.name] = expected
     return found
 
 
-def _is_off(operation: Operation, values: dict[str, Any], got: torch.Tensor, expected: torch.Tensor) -> bool:
+def _difference(operation: Operation, values: dict[str, Any], got: torch.Tensor, expected: torch.Tensor) -> Difference:
     names = list(dict.fromkeys(operation.reads()))
 
     def run(*given: Any) -> Any:
@@ -47,7 +57,7 @@ def _is_off(operation: Operation, values: dict[str, Any], got: torch.Tensor, exp
 
     leaves = [values[n] for n in names]
     ideal = [pytree.tree_leaves(r)[0] for r in ideal_results(run, leaves)]
-    return difference(got, expected, ideal).wrong
+    return difference(got, expected, ideal)
 
 
 def _like(value: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:

@@ -170,6 +170,22 @@ def test_every_operation_that_is_off_is_suspected_at_once_and_a_fault_hides_none
     assert suspects(graph) == []
 
 
+def test_behind_what_is_not_finite_the_rest_is_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The product's NaN spoils everything after it; fed with the CPU's values, the wrong multiplication shows too."""
+
+    def on_device(program: Program) -> list[torch.Tensor]:
+        if any(o.op == "aten.linear.default" for o in program.operations):
+            return [torch.full_like(v, torch.nan) for v in program.on_cpu()]
+        made = {o.name: o.op for o in program.operations}
+        shown = zip(program.outputs, program.on_cpu(), strict=True)
+        return [v * 2 if made[n].startswith("aten.mul") else v.clone() for n, v in shown]
+
+    graph = graph_of(call())
+    monkeypatch.setattr(Program, "on_device", on_device)
+    names = [graph.operations[n].op for n in suspects(graph)]
+    assert names == ["aten.linear.default", "aten.mul.Tensor"]
+
+
 class Stack(torch.nn.Module):
     """Two blocks of one class, one of another, and a fourth that must not be reached."""
 
