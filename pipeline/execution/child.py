@@ -52,7 +52,8 @@ def run_diagnose(spec: dict[str, Any]) -> dict[str, Any]:
     from pipeline.execution.diagnose import diagnose
     from pipeline.execution.subject import subject_from_spec
 
-    return diagnose(subject_from_spec(spec), reproducers=bool(spec.get("reproducers")))
+    how = {"reproducers": bool(spec.get("reproducers")), "budget_s": spec.get("reproducers_s")}
+    return diagnose(subject_from_spec(spec), **how)
 
 
 def run_draft(spec: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from pipeline.execution.weights import prepare
 from pipeline.work.forked import Standby
 
 
-def diagnose(subject: Subject, *, reproducers: bool = False) -> dict[str, Any]:
+def diagnose(subject: Subject, *, reproducers: bool = False, budget_s: float | None = None) -> dict[str, Any]:
     """OUT of the stage: `diagnoses`, `predicted`, `fingerprint`, `curves` (stored as the run's evidence).
 
     With `reproducers`, each diagnosis's evidence holds a script that failed the same way in a fresh process, or why
@@ -23,13 +23,13 @@ def diagnose(subject: Subject, *, reproducers: bool = False) -> dict[str, Any]:
     """
     standby = Standby(ScriptRuns(), SCRIPTS_MB) if reproducers else None
     try:
-        return _diagnosed(subject, standby)
+        return _diagnosed(subject, standby, budget_s)
     finally:
         if standby is not None:
             standby.dismiss()
 
 
-def _diagnosed(subject: Subject, standby: Standby | None) -> dict[str, Any]:
+def _diagnosed(subject: Subject, standby: Standby | None, budget_s: float | None) -> dict[str, Any]:
     """OUT of the stage; with a child that stands by for scripts, those that fail alike are kept."""
     prepared = prepare(subject)
     spec = {
@@ -40,6 +40,7 @@ def _diagnosed(subject: Subject, standby: Standby | None) -> dict[str, Any]:
         "device": subject.device,
         "workdir": str(subject.workdir),
         "reproducers": standby is not None,
+        "reproducers_s": budget_s,
     }
     answer = call_device_child("pipeline.execution.diagnose_run", spec, subject.workdir)
     kept = [] if standby is None else keep_what_fails(answer["diagnoses"], subject.workdir, standby)

@@ -1,8 +1,9 @@
 """The diagnosis child: all causes of one stock checkpoint on the device, silent ones included.
 
 `python -m pipeline.execution.diagnose_run SPEC.json OUT.json`. SPEC: a stage SPEC with `weights_dir`, the folder the
-weights are loaded from, and `reproducers` (true: a script per cause). OUT: `diagnoses` (a list of
-`dataclasses.asdict(Diagnosis)`), `predicted`, `fingerprint`, `curves` (error per layer, by kind of input), `seconds`.
+weights are loaded from, `reproducers` (true: a script per cause) and `reproducers_s` (seconds of the processor they may
+take, null for no limit). OUT: `diagnoses` (a list of `dataclasses.asdict(Diagnosis)`), `predicted`, `fingerprint`,
+`curves` (error per layer, by kind of input), `seconds`.
 
 The causes that raise come from the capability report. The silent ones need a model that runs, so the patterns that
 cure the first kind are applied on the CPU before the search takes its values.
@@ -38,20 +39,28 @@ from pipeline.execution.subject import Subject, subject_from_spec
 from pipeline.inspection import inspect_checkpoint
 
 
-def diagnose(subject: Subject, weights: Path, *, reproducers: bool = False) -> dict[str, Any]:
+def diagnose(
+    subject: Subject, weights: Path, *, reproducers: bool = False, budget_s: float | None = None
+) -> dict[str, Any]:
     """Every cause with the patterns that could apply. Starts the device in this process."""
     reports, model = stock_reports(subject), load_weights(weights)
     reports += rare_reports(subject)
     inspection = inspect_checkpoint(subject.folder)
     embedder = StockEmbedder(model, inspection.chain.pooling[0], inspection.chain.normalize)
     setting = Setting(subject.model, subject.profile) if reproducers else None
-    return causes(embedder, reports, setting)
+    return causes(embedder, reports, setting, budget_s)
 
 
-def causes(embedder: StockEmbedder, reports: list[dict[str, Any]], setting: Setting | None = None) -> dict[str, Any]:
+def causes(
+    embedder: StockEmbedder,
+    reports: list[dict[str, Any]],
+    setting: Setting | None = None,
+    budget_s: float | None = None,
+) -> dict[str, Any]:
     """The same from capability reports and a stock model on the CPU; the device runs in this process already.
 
     With a `setting`, each diagnosis has the entry `reproducer` in its evidence; its script has not been run yet.
+    Scripts are made for `budget_s` seconds of the processor at most, None for all of them.
     """
     started = time.monotonic()
     model: Any = embedder.model
@@ -63,7 +72,7 @@ def causes(embedder: StockEmbedder, reports: list[dict[str, Any]], setting: Sett
         failures = [d.failure for d in raised]
         programs = reproduce.LoudPrograms(model, embedder, probe_inputs(model.config), failures)
         makers = reproduce.loud(raised, programs, setting) + reproduce.silent(search.findings, setting)
-        reproduce.attach([*raised, *silent], makers)
+        reproduce.attach([*raised, *silent], makers, budget_s)
     return {
         "diagnoses": [asdict(d) for d in [*raised, *silent]],
         "predicted": predictions_of(reports),
@@ -129,8 +138,8 @@ def random_inputs(vocabulary: int, batch: int, length: int, *, padding: str = ""
 def main() -> None:
     """Read SPEC, diagnose, write OUT."""
     spec = json.loads(Path(sys.argv[1]).read_text())
-    reproducers = bool(spec.get("reproducers"))
-    answer = diagnose(subject_from_spec(spec), Path(spec["weights_dir"]), reproducers=reproducers)
+    how = {"reproducers": bool(spec.get("reproducers")), "budget_s": spec.get("reproducers_s")}
+    answer = diagnose(subject_from_spec(spec), Path(spec["weights_dir"]), **how)
     Path(sys.argv[2]).write_text(json.dumps(answer))
 
 

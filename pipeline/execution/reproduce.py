@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -63,13 +64,26 @@ def loud(diagnoses: Sequence[Diagnosis], programs: LoudPrograms, setting: Settin
     return [partial(programs.reproducer, d.failure, setting) for d in diagnoses]
 
 
-def attach(diagnoses: Sequence[Diagnosis], makers: Sequence[Maker]) -> None:
-    """Put a reproducer into the evidence of each diagnosis; of causes that are refused alike, into the first only."""
+def attach(diagnoses: Sequence[Diagnosis], makers: Sequence[Maker], budget_s: float | None = None) -> None:
+    """Put a reproducer into the evidence of each diagnosis; of causes that are refused alike, into the first only.
+
+    Wrong values come first, for nothing else shows them. None is begun after `budget_s` seconds of the processor.
+    """
     first: dict[tuple[str, ...], int] = {}
-    for number, (diagnosis, make) in enumerate(zip(diagnoses, makers, strict=True)):
-        held = first.setdefault(alike(diagnosis.failure), number)
-        as_another = {"script": None, "reason": "the same operation fails in the same way elsewhere", "as": held}
-        diagnosis.evidence["reproducer"] = described(make) if held == number else as_another
+    began = time.process_time()
+    for number in sorted(range(len(diagnoses)), key=lambda n: diagnoses[n].failure.kind not in SILENT):
+        held = first.setdefault(alike(diagnoses[number].failure), number)
+        entry: dict[str, Any]
+        if held != number:
+            entry = {"script": None, "reason": "the same operation fails in the same way elsewhere", "as": held}
+        elif budget_s is not None and time.process_time() - began > budget_s:
+            entry = {
+                "script": None,
+                "reason": f"none was made: the others took {budget_s:.0f} s; `diagnose --repro` makes all",
+            }
+        else:
+            entry = described(makers[number])
+        diagnoses[number].evidence["reproducer"] = entry
 
 
 def alike(failure: Failure) -> tuple[str, ...]:

@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from agents.types import Diagnosis, Failure, FailureKind
+from pipeline.diagnosis.reproducer.make import Reproducer
 from pipeline.diagnosis.reproducer.signature import of_error
 from pipeline.execution import scripts
 from pipeline.execution.diagnose import keep_what_fails
+from pipeline.execution.reproduce import attach
 from pipeline.execution.scripts import ScriptRuns
 from pipeline.work.process import ChildResult
 
@@ -48,3 +51,30 @@ def test_a_script_that_never_ends_is_not_kept(tmp_path: Path, monkeypatch: pytes
     found = [diagnosis("import time\ntime.sleep(60)\n")]
     assert keep_what_fails(found, tmp_path, InThisProcess()) == []  # type: ignore[arg-type]
     assert found[0]["evidence"]["reproducer"]["script"] is None
+
+
+def silent_after_loud() -> list[Diagnosis]:
+    kinds = (FailureKind.UNSUPPORTED_DTYPE, FailureKind.UNSUPPORTED_OP, FailureKind.WRONG_VALUES)
+    return [Diagnosis(Failure(kind, f"aten.op{n}.default", "", "", "")) for n, kind in enumerate(kinds)]
+
+
+def test_wrong_values_have_their_script_first_and_none_is_begun_when_the_time_is_used_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, made = [0.0], []  # type: list[float], list[int]
+
+    def maker(number: int) -> Any:
+        def make() -> Reproducer:
+            made.append(number)
+            clock[0] += 10.0
+            return Reproducer("exit(1)\n", of_error("aten.op2.default", 0.3))
+
+        return make
+
+    monkeypatch.setattr("pipeline.execution.reproduce.time.process_time", lambda: clock[0])
+    for budget, expected in ((15.0, [2, 0]), (None, [2, 0, 1])):
+        made.clear()
+        found = silent_after_loud()
+        attach(found, [maker(n) for n in range(3)], budget)
+        assert made == expected
+        assert all(d.evidence["reproducer"] for d in found)
