@@ -47,7 +47,7 @@ CONDITIONS: dict[str, frozenset[str]] = {
     "E-37": frozenset({"layout"}),
     "E-40": frozenset({"length", "value"}),
     "E-41": frozenset({"value"}),
-    "E-42": frozenset({"size", "value"}),
+    "E-42": frozenset({"size", "value", "length"}),
     "E-43": frozenset({"length"}),
     "E-47": frozenset({"value"}),
 }

@@ -35,6 +35,7 @@ from pipeline.diagnosis.wrong_values.experiments import (
     still_mends,
 )
 from pipeline.diagnosis.wrong_values.findings import (
+    ALWAYS,
     Finding,
     border_finding,
     drift_finding,
@@ -217,7 +218,7 @@ class _Looker:
         for position in suspects(graph):
             known = self._known.get((graph.kind, position))
             if known is None or not self._still_is(known, graph, position):
-                known = tuple(self._at(graph, position, variant))
+                known = _not_contradicting(known, tuple(self._at(graph, position, variant)))
                 self._remember(graph, position, known)
             yield from known
 
@@ -274,6 +275,14 @@ class _Looker:
             else:
                 self._tested[key] = _Tested(found, mending(program) if found.wrong else Mended())
         return self._tested[key]
+
+
+def _not_contradicting(known: tuple[Finding, ...] | None, new: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """What is new at a place, unless it says no more than that nothing mends it there.
+
+    An operation that was wrong under a condition is right without it: one token alone cannot be made longer.
+    """
+    return known if known and all(f.failure.scalars[0] == ALWAYS.name for f in new) else new
 
 
 def _of_the_whole(boundary: Boundary, variant: str) -> Finding:

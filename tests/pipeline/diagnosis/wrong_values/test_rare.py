@@ -9,10 +9,12 @@ import pytest
 import torch
 
 from adapters.errors import ShapeRefused
+from agents.types import Failure, FailureKind
 from pipeline.diagnosis.wrong_values import search
 from pipeline.diagnosis.wrong_values.blocks import BlockCall, Untraceable
 from pipeline.diagnosis.wrong_values.boundaries import Boundary
 from pipeline.diagnosis.wrong_values.compare import Difference
+from pipeline.diagnosis.wrong_values.findings import Finding
 from pipeline.diagnosis.wrong_values.search import all_seeing
 from pipeline.execution.diagnose_run import input_variants, rare_variants
 
@@ -95,3 +97,16 @@ def test_no_token_is_left_that_sees_nothing() -> None:
     assert seeing.args[0].tolist() == [[True] * 3, [False, True, False], [False, True, True]]
     assert seeing.kwargs["mask"].tolist() == [[0.0] * 3, [-1e9, 0.0, -1e9], [-1e9, 0.0, 0.0]]
     assert seeing.kwargs["scale"] == 2
+
+
+def finding(condition: str) -> Finding:
+    failure = Failure(FailureKind.WRONG_VALUES, "aten.gelu.default", "m.py:1", "layers.*", "", scalars=(condition,))
+    return Finding(failure)
+
+
+def test_one_token_does_not_contradict_what_longer_inputs_showed() -> None:
+    length, always, layout = finding("length"), finding("value"), finding("layout")
+    assert search._not_contradicting((length,), (always,)) == (length,)
+    assert search._not_contradicting((length,), (layout,)) == (layout,)
+    assert search._not_contradicting(None, (always,)) == (always,)
+    assert search._not_contradicting((length,), ()) == (length,)
