@@ -282,7 +282,7 @@ def _not_contradicting(known: tuple[Finding, ...] | None, new: tuple[Finding, ..
 
     An operation that was wrong under a condition is right without it: one token alone cannot be made longer.
     """
-    return known if known and all(f.failure.scalars[0] == ALWAYS.name for f in new) else new
+    return known if known and new and all(f.failure.scalars[0] == ALWAYS.name for f in new) else new
 
 
 def _of_the_whole(boundary: Boundary, variant: str) -> Finding:

@@ -109,4 +109,4 @@ def test_one_token_does_not_contradict_what_longer_inputs_showed() -> None:
     assert search._not_contradicting((length,), (always,)) == (length,)
     assert search._not_contradicting((length,), (layout,)) == (layout,)
     assert search._not_contradicting(None, (always,)) == (always,)
-    assert search._not_contradicting((length,), ()) == (length,)
+    assert search._not_contradicting((length,), ()) == ()
