@@ -324,11 +324,17 @@ def schedule_draft(session: Session, run: Run, diagnosed: Run, ids: Sequence[int
     """The next draft from a diagnosis, which knows what has been refused so far. `over` replaces run fields."""
     checkpoint = session.get_one(Checkpoint, run.checkpoint_id)
     refused = sorted(candidates.refused_digests(session, checkpoint.family or "", run.profile))
-    digest = hashlib.sha256(canonical([row.data for row in diagnosed.diagnoses])).hexdigest()
+    digest = hashlib.sha256(canonical([_told(row.data) for row in diagnosed.diagnoses])).hexdigest()
     rules = [row.digest for row in accepted_rules(session, is_demo(session))]
     content = (digest, refused, get_settings().drafters, *rules)
     how = {"parent_run_id": diagnosed.id, "candidate_id": None, **over}
     return schedule(session, _like(run, StageName.DRAFT, checkpoint, None, *content, **how), ids)
+
+
+def _told(diagnosis: dict[str, Any]) -> dict[str, Any]:
+    """What a draft is made of: not the script, of which there may be none when time was short."""
+    evidence = {name: value for name, value in diagnosis.get("evidence", {}).items() if name != "reproducer"}
+    return {**diagnosis, "evidence": evidence}
 
 
 def _after_draft(session: Session, run: Run, ids: Sequence[int]) -> None:
