@@ -10,14 +10,14 @@ from pydantic import BaseModel, Field
 from sqlalchemy import Select
 
 from api import repository
-from api.pages.findings import script_in
+from api.presentation import reproducer_of, script_in
 from api.rest import PREFIX
+from api.rest.adapters import PYTHON, download
 from api.rest.paging import PageQuery, page_of
 from api.rest.schemas import NO_NUL, ProfileName, ProfileQuery, ReviewDetails, ReviewItem, RowId
 from api.security.identity import Reader
 from pipeline.database.facts import is_demo
 from pipeline.database.unit_of_work import reading
-from pipeline.errors import NotFound
 from pipeline.review.evidence import document_digest, shown_document
 from pipeline.review.models import CandidateRow, CandidateState, EvidenceRow
 from pipeline.review.presentation import details_of, summary_of
@@ -151,11 +151,7 @@ def get_diagnosis(_caller: Reader, number: Number) -> dict[str, Any]:
 def get_reproducer(_caller: Reader, number: Number) -> Response:
     """The script that was run and failed the same way on its own. 404 if none was kept."""
     with reading() as session:
-        script = script_in(repository.get_diagnosis(session, number))
-    if script is None:
-        raise NotFound(f"Diagnosis {number} has no script that failed the same way on its own.")
-    headers = {"Content-Disposition": f'attachment; filename="reproducer-{number}.py"'}
-    return Response(script, media_type=SCRIPT, headers=headers)
+        return download(reproducer_of(session, number).encode(), PYTHON, f"reproducer-{number}.py")
 
 
 def _diagnosis(row: DiagnosisRow, names: dict[int, str]) -> dict[str, Any]:
