@@ -52,8 +52,8 @@ def run_diagnose(spec: dict[str, Any]) -> dict[str, Any]:
     from pipeline.execution.diagnose import diagnose
     from pipeline.execution.subject import subject_from_spec
 
-    how = {"reproducers": bool(spec.get("reproducers")), "budget_s": spec.get("reproducers_s")}
-    return diagnose(subject_from_spec(spec), **how)
+    scripts, budget = bool(spec.get("reproducers")), spec.get("reproducers_s")
+    return diagnose(subject_from_spec(spec), reproducers=scripts, budget_s=budget)
 
 
 def run_draft(spec: dict[str, Any]) -> dict[str, Any]:

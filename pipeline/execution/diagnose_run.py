@@ -138,8 +138,8 @@ def random_inputs(vocabulary: int, batch: int, length: int, *, padding: str = ""
 def main() -> None:
     """Read SPEC, diagnose, write OUT."""
     spec = json.loads(Path(sys.argv[1]).read_text())
-    how = {"reproducers": bool(spec.get("reproducers")), "budget_s": spec.get("reproducers_s")}
-    answer = diagnose(subject_from_spec(spec), Path(spec["weights_dir"]), **how)
+    scripts, budget = bool(spec.get("reproducers")), spec.get("reproducers_s")
+    answer = diagnose(subject_from_spec(spec), Path(spec["weights_dir"]), reproducers=scripts, budget_s=budget)
     Path(sys.argv[2]).write_text(json.dumps(answer))
 
 
