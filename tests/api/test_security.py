@@ -236,3 +236,17 @@ def test_a_connection_to_another_interface_is_not_open(database: str) -> None:
 
     with TestClient(create_app(), base_url="http://10.1.2.3:8000") as client:
         assert client.get("/api/v1/models", headers={"Host": "localhost"}).status_code == 401
+
+
+# --- how often
+
+
+def test_too_many_writes_are_refused_with_the_time_to_wait(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPYRE_FACTORY_WRITES_PER_MINUTE", "1")
+    get_settings.cache_clear()
+    answers = [client.post("/api/v1/requests", json=BODY) for _ in range(4)]
+    assert "hub_unreachable" in answers[0].text
+    refused = next(answer for answer in answers if answer.status_code == 429)
+    assert (refused.json()["code"], refused.headers["content-type"]) == ("rate_limited", "application/problem+json")
+    assert 0 < int(refused.headers["retry-after"]) <= 60
+    assert client.get("/api/v1/models").status_code == 200, "reading is not counted"
