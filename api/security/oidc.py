@@ -131,12 +131,9 @@ def _claims(settings: Settings, found: dict[str, Any], token: str, nonce: str) -
     from joserfc.jwk import KeySet
 
     wanted: dict[str, Any] = {"iss": settings.oidc_issuer, "aud": settings.oidc_client_id, "nonce": nonce}
-    registry = jwt.JWTClaimsRegistry(
-        leeway=30,
-        sub={"essential": True},
-        exp={"essential": True},
-        **{name: {"essential": True, "value": value} for name, value in wanted.items()},
-    )
+    options: dict[str, Any] = {name: {"essential": True, "value": value} for name, value in wanted.items()}
+    options |= {name: {"essential": True} for name in ("sub", "exp")}
+    registry = jwt.JWTClaimsRegistry(leeway=30, **options)
     try:
         keys: Any = _get(settings, found["jwks_uri"])
         claims = jwt.decode(token, KeySet.import_key_set(keys), algorithms=ALGORITHMS).claims

@@ -28,7 +28,8 @@ def show(
 
     with one_sentence():
         if (served := remote.service()) is not None:
-            answers = [Capabilities.model_validate(served.capabilities(name)) for name in profile or [None]]
+            asked: list[str | None] = [*profile] if profile else [None]
+            answers = [Capabilities.model_validate(served.capabilities(name)) for name in asked]
             entries = [entry for answer in answers for entry in answer.capabilities]
             document = Capabilities(demo=any(answer.demo for answer in answers), capabilities=entries)
         else:

@@ -80,6 +80,14 @@ class Client:
             seen = self.review(number)["seen"]
         return self.post(f"/reviews/{number}/{verb}", body or None, **({"If-Match": f'"{seen}"'} if seen else {}))
 
+    def rules(self, every: bool) -> list[dict[str, Any]]:
+        """The proposed rules that wait, or all."""
+        return list(self.get("/rules", state="all" if every else "waiting")["rules"])
+
+    def decide_rule(self, number: int, verb: str, seen: str, reason: str) -> dict[str, Any]:
+        """Accept or reject a proposed rule."""
+        return self.post(f"/rules/{number}/{verb}", {"reason": reason}, **{"If-Match": f'"{seen}"'})
+
     def adapters(self) -> list[dict[str, Any]]:
         """Every adapter, newest first."""
         return list(self.get("/adapters")["adapters"])

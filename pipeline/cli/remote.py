@@ -17,6 +17,7 @@ SERVED = frozenset(
         "request", "status", "models", "coverage", "ops", "capabilities",
         "adapters list", "adapters show", "adapters export", "evidence list",
         *(f"review {verb}" for verb in ("list", "show", "claim", "approve", "reject", "changes", "strike")),
+        *(f"review {verb}" for verb in ("rules", "accept-rule", "reject-rule")),
     }
 )  # fmt: skip
 """Commands that a service can answer; the others are about this machine or its data directory."""

@@ -96,13 +96,9 @@ def approve(
 
     def decide(session: Session, who: Any) -> dict[str, Any]:
         released = service.approve(session, number, who, seen=seen, reason=reason)
-        adapter = released.adapter
-        return {
-            "adapter": adapter.id,
-            "name": adapter.name,
-            "version": adapter.version,
-            "runs": [r.id for r in released.runs],
-        }
+        made = released.adapter
+        named = {"adapter": made.id, "name": made.name, "version": made.version} if made else NOTHING
+        return {**named, "runs": [run.id for run in released.runs]}
 
     def at_server(served: Client) -> dict[str, Any]:
         answer = served.decide(number, "approve", seen, reason=reason)
@@ -164,7 +160,10 @@ def list_proposed_rules(
     from pipeline.rules.repository import list_rules
     from pipeline.rules.service import rule_item
 
-    rows = _read(lambda s: [rule_item(r) for r in list_rules(s, None if every else RuleState.WAITING)])
+    rows = _read(
+        lambda s: [rule_item(r) for r in list_rules(s, None if every else RuleState.WAITING)],
+        lambda served: served.rules(every),
+    )
     if as_json:
         print_json({"rules": rows})
         return
@@ -201,7 +200,10 @@ def _decide_rule(number: int, seen: str, reason: str, as_json: bool, *, accept: 
 
     said = "Accepted: `rules` uses it from now on." if accept else "Rejected."
     _decide(
-        lambda s, who: rule_item(decide_rule(s, number, who, accept=accept, seen=seen, reason=reason)), as_json, said
+        lambda s, who: rule_item(decide_rule(s, number, who, accept=accept, seen=seen, reason=reason)),
+        lambda served: served.decide_rule(number, "accept" if accept else "reject", seen, reason),
+        as_json,
+        said,
     )
 
 

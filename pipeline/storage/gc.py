@@ -79,18 +79,17 @@ def _needed(session: Session) -> set[str]:
     kept = select(EvidenceRow.artefacts).join(CandidateRow, CandidateRow.id == EvidenceRow.candidate_id)
     kept = kept.where(CandidateRow.state.in_(NEEDED))
     speaking = select(Run.artefacts).join(CheckpointStatus, CheckpointStatus.run_id == Run.id)
-    manifests = set(session.scalars(select(Adapter.artefact_digest).where(Adapter.artefact_digest.is_not(None))))
-    return manifests | _digests(session.scalars(kept)) | _digests(session.scalars(speaking))
+    return _manifests(session) | _digests(session.scalars(kept)) | _digests(session.scalars(speaking))
 
 
 def _named(session: Session) -> set[str]:
     """Digests that any run or evidence names, and those of adapters' manifests."""
-    manifests = set(session.scalars(select(Adapter.artefact_digest).where(Adapter.artefact_digest.is_not(None))))
-    return (
-        manifests
-        | _digests(session.scalars(select(Run.artefacts)))
-        | _digests(session.scalars(select(EvidenceRow.artefacts)))
-    )
+    runs, evidence = session.scalars(select(Run.artefacts)), session.scalars(select(EvidenceRow.artefacts))
+    return _manifests(session) | _digests(runs) | _digests(evidence)
+
+
+def _manifests(session: Session) -> set[str]:
+    return {digest for digest in session.scalars(select(Adapter.artefact_digest)) if digest is not None}
 
 
 def _digests(lists: Iterable[list[Any] | None]) -> set[str]:
