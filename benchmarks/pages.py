@@ -1,8 +1,9 @@
 """How quickly pages of a database with 10,000 models answer: `python -m benchmarks.pages [--json] [--only PATTERN]`.
 
 The database is generated (`benchmarks.many_models`). Server time is that of a request inside one process, the median
-of several after the first one, which reads templates and builds statements and is held to a second; "usable" is measured in Chromium from the beginning of
-the navigation to the end of loading. CPU time stands beside wall time, which a busy machine makes longer.
+of several after the first one, which reads templates and builds statements and is held to a second; "usable" is
+measured in Chromium from the beginning of the navigation to the end of loading. CPU time stands beside wall time,
+which a busy machine makes longer.
 """
 
 from __future__ import annotations
