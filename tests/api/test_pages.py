@@ -274,7 +274,7 @@ def test_the_review_page_shows_what_a_reviewer_needs(story: TestClient) -> None:
     assert "def pad_rows(" in page  # what a pattern of the library does, beside the stock function it is about
     assert "What it relies on: the embeddings, which decide what a padded position means." in page
     assert "0.9980 to 1.0030" in page  # the norm ratio
-    assert page.count('<svg class="dot"') >= 3 * 8 + 4  # plots of every case, and of every control
+    assert page.count('<svg class="dot"') == 3 * 6 + 2 * 2 + 4 + 1  # cases on device and CPU, controls, the key
 
 
 def test_scripted_candidates_say_so_on_every_page_that_shows_them(story: TestClient) -> None:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.browser
 
 
 def test_no_page_breaks_a_rule(story: str, told: Story, visitor: Callable[..., Watched]) -> None:
-    """Every rule, light and wide; then, dark and narrow, what the theme and the width may change. No colour is caught on its way to another."""
+    """Every rule, light and wide; then what another theme and width may change. No colour is caught in between."""
     watched = visitor(story, reviewer="axe", viewport={"width": 1280, "height": 850}, reduced_motion="reduce")
     found = {}
     for path in told.paths:
