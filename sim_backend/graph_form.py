@@ -40,10 +40,36 @@ class GraphForm:
         for kind, region in self._regions.items():
             kind.forward = region  # type: ignore[method-assign]
         try:
-            yield
+            with _renamed_once():
+                yield
         finally:
             for kind, forward in held.items():
                 kind.forward = forward  # type: ignore[method-assign]
+
+
+@contextlib.contextmanager
+def _renamed_once() -> Iterator[None]:
+    """Dynamo asks a layer's 200 guards anew under the next layer's name; it would rename all that lead there each time.
+
+    A source never changes, so that what one renaming made of it is kept beside that renaming.
+    """
+    from torch._guards import ChainedSource
+
+    plain = ChainedSource.clone
+
+    def clone(source: Any, rename: Any = None) -> Any:
+        if rename is None:
+            return plain(source, rename)
+        made = rename.__dict__.setdefault("made", {})
+        if source not in made:
+            made[source] = plain(source, rename)
+        return made[source]
+
+    ChainedSource.clone = clone  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        ChainedSource.clone = plain  # type: ignore[method-assign]
 
 
 def _region(kind: Any) -> Callable[..., Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._guards import ChainedSource
 from torch._inductor.exc import InductorError
 
 import sim_backend
@@ -141,6 +142,21 @@ def test_kinds_and_named_arguments_are_kept_apart(use: Any) -> None:
     (plain, _), _ = launched(flat, Mixed(), hidden())
     (result, _), _ = launched(sim_backend.GraphForm, Mixed(), hidden())
     assert torch.equal(result, plain)
+
+
+def test_a_source_is_renamed_once_per_layer(use: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    renamed: list[tuple[Any, Any]] = []
+    plain = ChainedSource.clone
+
+    def noting(source: Any, rename: Any = None) -> Any:
+        if rename is not None:
+            renamed.append((source, rename))
+        return plain(source, rename)
+
+    monkeypatch.setattr(ChainedSource, "clone", noting)
+    sim_backend.GraphForm(Stack(3).half().to("spyre"))(hidden().half().to("spyre"))
+    assert ChainedSource.clone is noting
+    assert len(renamed) == len(set(renamed)) > 0
 
 
 def test_a_model_in_graph_form_is_untouched_after_a_call(use: Any) -> None:
