@@ -28,7 +28,7 @@ def draft(subject: Subject, spec: dict[str, Any]) -> dict[str, Any]:
     """OUT of the stage: `candidates` and what is `left_over` with its reason."""
     diagnoses = [diagnosis_from_dict(d) for d in spec["diagnoses"]]
     family = family_name(inspect_checkpoint(subject.folder), describe_folder(subject.folder))
-    drafters = spec.get("drafters") or get_settings().drafters
+    drafters: Any = spec.get("drafters") or get_settings().drafters  # with `none` no stage drafts
     context = draft_context(subject, spec, family)
     rules = RulesDrafter(added=[rule_from(rule) for rule in spec.get("rules") or ()])
     outcome = draft_with(drafters, diagnoses, context, language_model(rules), rules)
