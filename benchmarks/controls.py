@@ -40,7 +40,6 @@ UNKNOWN = {
     "lfm2": "layers without a softmax over scores: the recipe refuses them",
     "llava_next": _NESTED,
     "longformer": "scores come from an einsum over windows, in which dropping the scale is not expressed",
-    "metaclip_2": _TOWERS,
     "qwen2_5_vl": _NESTED,
     "qwen2_vl": _NESTED,
     "qwen3_vl": _NESTED,
