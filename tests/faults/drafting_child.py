@@ -1,7 +1,8 @@
-"""A stage's child that really drafts: the scripted endpoint, ledger and stored conversations, the real sandbox.
+"""A stage's child that really drafts: the scripted endpoint, ledger and stored conversations; a price for each call.
 
-All other stages are those of the fake child. `<data dir>/endpoints.json` says which endpoint a model's drafts ask. The
-drafter's own test compares the captured document with the stock formula; a price makes calls cost something.
+All other stages are those of the fake child. `<data dir>/endpoints.json` says which endpoint a model's drafts ask. With
+`sandboxed` in the model's name code is captured in the real sandbox, and the drafter's own test compares its document
+with the stock formula; otherwise the stand-ins of `kill_driver.py` do, in milliseconds.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 FAKE = runpy.run_path(str(Path(__file__).parents[1] / "pipeline" / "work" / "fake_child.py"))
+STAND_INS = runpy.run_path(str(Path(__file__).parents[1] / "pipeline" / "drafting" / "kill_driver.py"))
 GELU_NEW = "transformers.activations.NewGELUActivation"
 BUDGET_USD = 1.0
 NODES = [
@@ -54,7 +56,9 @@ def draft(spec: dict[str, Any]) -> dict[str, Any]:
     failure = Failure(FailureKind.WRONG_VALUES, "aten.pow.Tensor_Scalar", "activations.py:57", "m.act", "differ")
     cause = Diagnosis(failure, (PatternUse("P01", {"module_class": GELU_NEW}),), {"stock_document": STOCK})
     context = DraftContext(
-        spec["family"], spec["profile"], "float16", capture=capture_validated, test=tested,
+        spec["family"], spec["profile"], "float16",
+        capture=capture_validated if "sandboxed" in spec["model"] else STAND_INS["document"],
+        test=tested if "sandboxed" in spec["model"] else STAND_INS["judged"],
         rejected=dict(spec["rejected"]), submissions_used=dict(spec["submissions_used"]),
         budget=StoredBudget(Budgets(BUDGET_USD), spec["run_id"]),
         trajectories=StoredTrajectories(spec["run_id"], "scripted"),

@@ -1,4 +1,4 @@
-"""Drafts in a running service: real dispatcher and worker, the scripted endpoint over HTTP, the real sandbox.
+"""Drafts in a running service: real dispatcher and worker, the scripted endpoint over HTTP; all scenarios sandboxed.
 
 A right patch comes after one failed attempt; a hostile endpoint ends with nothing in the queue, within budget and with
 its whole conversation; a worker that is killed in the middle of a draft leaves it to another, no call is paid twice.
@@ -36,7 +36,7 @@ ENDS = {
     "failing": "endpoint_problem",
     "slow": "endpoint_problem",
 }
-pytestmark = [pytest.mark.sandbox, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.fixture
@@ -90,10 +90,16 @@ def candidates() -> dict[int, CandidateRow]:
 
 
 @pytest.mark.parametrize(
-    "names", [("wrong_then_right", "misuse"), pytest.param(tuple(ENDS), marks=pytest.mark.long)], ids=["two", "all"]
+    ("names", "kind"),
+    [
+        pytest.param(("wrong_then_right", "misuse"), "scripted", id="two"),
+        pytest.param(
+            tuple(ENDS), "sandboxed", id="all", marks=[pytest.mark.long, pytest.mark.sandbox, pytest.mark.timeout(600)]
+        ),
+    ],
 )
-def test_scenarios_in_a_running_service(names: tuple[str, ...], made: Installation) -> None:
-    models = {name: f"a{number}/scripted-{name}" for number, name in enumerate(names)}
+def test_scenarios_in_a_running_service(names: tuple[str, ...], kind: str, made: Installation) -> None:
+    models = {name: f"a{number}/{kind}-{name}" for number, name in enumerate(names)}
     with ExitStack() as stack:
         point({m: stack.enter_context(serve(scripts=load_scripts(scenario=n))) for n, m in models.items()})
         made.start("dispatcher")
