@@ -11,6 +11,12 @@ from agents.drafters.llm import LlmDrafter, LlmSettings
 from agents.types import Candidate, Diagnosis, DraftContext, Failure, FailureKind, PatternUse
 from pipeline.review.drafting import Budgets, StoredBudget, StoredTrajectories
 
+STOCK = {
+    "version": 1,
+    "nodes": [{"op": "aten.pow.Tensor_Scalar", "args": [{"ref": 0}, 3.0]}],
+    "output": {"ref": 1},
+}
+"""Stands for the stock module, so that nobody has to import it."""
 POW = Diagnosis(
     Failure(
         FailureKind.WRONG_VALUES,
@@ -21,6 +27,7 @@ POW = Diagnosis(
         scalars=(3.0,),
     ),
     (PatternUse("P01", {"module_class": "transformers.activations.NewGELUActivation"}),),
+    {"stock_document": STOCK},
 )
 
 
