@@ -83,9 +83,10 @@ def _is_of(entry: dict[str, Any], fault: Fault) -> bool:
 
 def inputs_of(model: Any) -> dict[str, dict[str, Any]]:
     """The kinds of input that the diagnosis tries."""
+    from adapters.limits import longest_input
     from pipeline.execution.diagnose_run import input_variants, rare_variants
 
-    return {**input_variants(model.config), **rare_variants(model)}
+    return {**input_variants(model.config, longest_input(model)), **rare_variants(model)}
 
 
 def truth_of(reports: Iterable[dict[str, Any]]) -> list[dict[str, str]]:

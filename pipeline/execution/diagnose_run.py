@@ -85,42 +85,58 @@ def causes(
 def search_cured(model: Any, raised: list[Diagnosis]) -> Search:
     """What the device gets wrong without an error, found by values, in the model with the loud causes cured."""
     import adapters
+    from adapters.limits import longest_input
     from adapters.structure import find_blocks
 
     with adapters.adapt(model, patches=cures(raised), device="cpu", dtype=torch.float32, compile=False):
         blocks = [(b.path, b.module) for b in find_blocks(model)]
-        return silent_causes(model, blocks, input_variants(model.config), rare_variants(model))
+        usual = input_variants(model.config, longest_input(model))
+        return silent_causes(model, blocks, usual, rare_variants(model))
 
 
-CURES_ON_CPU = frozenset({"P06", "P14", "P18", "P20", "P21", "P22", "P27", "P28", "P32", "P40", "P45", "P47"})
+CURES_ON_CPU = frozenset(
+    {"P06", "P08", "P14", "P18", "P20", "P21", "P22", "P23", "P27", "P28", "P32", "P40", "P45", "P47", "P51",
+     "P97"}
+)  # fmt: skip
 """Patterns that change what a block computes with; the others act on placement, dtype or layout only."""
 
 
 def cures(diagnoses: list[Diagnosis]) -> list[Mapping[str, Any]]:
     """The distinct patches of the diagnoses that the search's CPU model needs, in the order in which they are applied
     (a fused projection is split before its heads are padded)."""
-    from adapters.patches.registry import in_order
+    from adapters.patches.registry import class_of, in_order
 
-    uses = {u.pattern: u for d in diagnoses for u in d.patterns if u.pattern in CURES_ON_CPU}
-    return in_order({"pattern": u.pattern, "parameters": u.parameters} for u in uses.values())
+    uses = {u.pattern: dict(u.parameters) for d in diagnoses for u in d.patterns if u.pattern in CURES_ON_CPU}
+    needed = {pattern: {} for own in uses for pattern in class_of(own).needs}
+    return in_order({"pattern": p, "parameters": parameters} for p, parameters in {**needed, **uses}.items())
 
 
-def input_variants(config: Any) -> dict[str, dict[str, torch.Tensor]]:
-    """Kinds of input a defect may depend on: whole sticks with padding, a ragged length, one row without padding."""
+def input_variants(config: Any, most: int | None = None) -> dict[str, dict[str, torch.Tensor]]:
+    """Kinds of input a defect may depend on: whole sticks with padding, a ragged length, one row without padding.
+
+    `most` is the number of tokens that the model has learned positions for, None if there is no such number.
+    """
     vocabulary = config.get_text_config().vocab_size
     return {
-        "whole": random_inputs(vocabulary, BATCH, 2 * STICK, padding="right"),
+        "whole": random_inputs(vocabulary, BATCH, whole_sticks(most), padding="right"),
         "ragged": random_inputs(vocabulary, BATCH, LENGTH, padding="right"),
         "alone": random_inputs(vocabulary, 1, STICK),
     }
 
 
+def whole_sticks(most: int | None) -> int:
+    """Tokens of a text of whole sticks: two, or one where the model has positions for no more."""
+    return STICK if most is not None and most < 2 * STICK else 2 * STICK
+
+
 def rare_variants(model: Any) -> dict[str, dict[str, torch.Tensor]]:
     """Kinds of input that reach branches which the usual ones do not: padding on the left, a text as long as it may be
     (windows, chunks), one token alone."""
+    from adapters.limits import longest_input
+
     vocabulary = model.config.get_text_config().vocab_size
     return {
-        "left": random_inputs(vocabulary, BATCH, 2 * STICK, padding="left"),
+        "left": random_inputs(vocabulary, BATCH, whole_sticks(longest_input(model)), padding="left"),
         "long": random_inputs(vocabulary, 1, longest(model)),
         "single": random_inputs(vocabulary, 1, 1),
     }

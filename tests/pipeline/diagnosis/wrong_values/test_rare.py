@@ -17,6 +17,7 @@ from pipeline.diagnosis.wrong_values.compare import Difference
 from pipeline.diagnosis.wrong_values.findings import Finding
 from pipeline.diagnosis.wrong_values.search import all_seeing
 from pipeline.execution.diagnose_run import input_variants, rare_variants
+from tests.adapters.patches.families import family
 
 RIGHT, WRONG = Difference(0.001, 0.001), Difference(0.5, 0.001)
 
@@ -87,6 +88,14 @@ def test_kinds_of_input_pad_where_they_say() -> None:
     assert masks["long"].tolist() == [[1] * 96]
     assert masks["single"].tolist() == [[1]]
     assert all(bool((given["input_ids"] < 50).all()) for given in {**usual, **rare}.values())
+
+
+def test_texts_of_whole_sticks_are_no_longer_than_the_learned_positions() -> None:
+    tower = family("clip_text_model")
+    assert input_variants(tower.config, 200)["whole"]["input_ids"].shape[1] == 128
+    assert input_variants(tower.config, 77)["whole"]["input_ids"].shape[1] == 64
+    tower.embeddings.position_embedding = torch.nn.Embedding(77, 64)
+    assert rare_variants(tower)["left"]["input_ids"].shape[1] == 64
 
 
 def test_no_token_is_left_that_sees_nothing() -> None:
