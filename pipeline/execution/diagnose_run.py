@@ -107,7 +107,7 @@ def cures(diagnoses: list[Diagnosis]) -> list[Mapping[str, Any]]:
     from adapters.patches.registry import class_of, in_order
 
     uses = {u.pattern: dict(u.parameters) for d in diagnoses for u in d.patterns if u.pattern in CURES_ON_CPU}
-    needed = {pattern: {} for own in uses for pattern in class_of(own).needs}
+    needed: dict[str, dict[str, Any]] = {pattern: {} for own in uses for pattern in class_of(own).needs}
     return in_order({"pattern": p, "parameters": parameters} for p, parameters in {**needed, **uses}.items())
 
 
