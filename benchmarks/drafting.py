@@ -97,7 +97,7 @@ class Bench:
         answers = []
         for task in self.tasks:
             answers.append(self._kept.answer(f"{kind} {task.id}", partial(make, task)))
-            sys.stderr.write(f"{kind} {task.id}: {answers[-1]}\n"[:400])
+            sys.stderr.write(f"{kind} {task.id}: {answers[-1]}"[:400] + "\n")
         return answers
 
 
