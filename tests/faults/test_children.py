@@ -28,7 +28,7 @@ TIGHT = {StageName.CAPTURE: replace(STAGES[StageName.CAPTURE], timeout_s=4, memo
     [
         ("crash", "crashed", "SIGSEGV"),
         ("holds-the-gil", "timeout", "within 4 s"),
-        ("hungry", "memory_limit", "memory"),
+        ("hungry", "memory_limit", "limit is 400 MB"),
     ],
 )
 def test_a_child_that_ruins_itself_costs_one_row(
