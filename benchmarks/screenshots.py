@@ -31,6 +31,7 @@ PAGES = {
     "operations": "/ops",
     "review": "/review",
     "candidate": "/review/1",
+    "rules": "/rules",
     "requests": "/requests",
     "adapters": "/adapters",
     "adapter": "/adapters/1",

@@ -41,7 +41,7 @@ PATHS = (
     "/", "/models", "/models?columns=family&columns=weights&columns=verified&columns=rank&sort=status&reverse=yes",
     "/models?q=no-such-model", f"/models/{MODEL}", f"/models/{RELEASED}", f"/models/{HOSTILE}",
     f"/models/{LONGEST_NAME}", "/models/b/nomic-remote", "/review", "/review?state=all", "/review/1", "/review/2",
-    "/review/3", "/requests", "/adapters", "/adapters/1", "/sweeps", "/sweeps/1",
+    "/review/3", "/rules", "/rules?state=all", "/requests", "/adapters", "/adapters/1", "/sweeps", "/sweeps/1",
     "/coverage", "/coverage?by=op", "/coverage?by=release", "/ops", "/profiles", "/profiles/latest",
     "/profiles/compare?a=profile-2026-04&b=latest", "/scores", "/audit", "/audit?kind=candidate", "/settings",
     "/login", "/nope",
