@@ -23,7 +23,8 @@ PAGES = (
     "/sweeps", "/sweeps/1", "/sweeps/compare?first=1&second=1", "/coverage", "/coverage?by=op",
     "/coverage?by=release", "/ops", "/profiles", "/profiles/profile-2026-08",
     "/profiles/compare?a=profile-2026-04&b=profile-2026-08", "/login", "/nope",
-    "/rules", "/scores", "/audit", "/audit?kind=candidate", "/settings", "/models?columns=family&columns=verified&stale=yes",
+    "/rules", "/scores", "/audit", "/audit?kind=candidate", "/settings",
+    "/models?columns=family&columns=verified&stale=yes",
 )  # fmt: skip
 
 
