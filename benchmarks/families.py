@@ -15,7 +15,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from math import inf
 from pathlib import Path
@@ -165,15 +165,19 @@ def released(folder: Path, profile: str) -> list[dict[str, Any]]:
         return [a.manifest for a in list_adapters(session) if a.origin == "service" and a.state == "released"]
 
 
-def bundle(root: Path, profile: str, out: Path) -> list[Path]:
-    """Writes each adapter of `families.yaml` with what its families' installations have released; the files."""
+def bundle(root: Path, profile: str, out: Path, only: Collection[str] = ()) -> list[Path]:
+    """Writes each adapter of `families.yaml` with what its families' installations have released; the files.
+
+    With `only`, no other installation is opened: a loop may be running in it.
+    """
     from dataclasses import replace
 
     from adapters.releases.manifest import manifest_from_dict, merged
 
     written = []
     for name, members in adapter_names().items():
-        found = [data for f in members if (root / f).is_dir() for data in released(root / f, profile)]
+        asked = [f for f in members if (root / f).is_dir() and (not only or f in only)]
+        found = [data for f in asked for data in released(root / f, profile)]
         path = out / f"{name}.json"
         manifests = kept(path) | {m.family: replace(m, origin="bundled") for m in map(manifest_from_dict, found)}
         if manifests:
@@ -281,7 +285,7 @@ def main() -> int:
     given = parser.parse_args()
     root: Path = given.folder / given.profile
     if given.verb == "bundle":
-        for path in bundle(root, given.profile, given.out):
+        for path in bundle(root, given.profile, given.out, given.family):
             sys.stdout.write(f"{path}\n")
         return 0
     known = given.family or [n for n in load_table() if given.verb == "loop" or (root / n).is_dir()]
