@@ -235,7 +235,8 @@ def _candidates(plan: list[dict[str, Any]]) -> dict[Any, list[dict[str, Any]]]:
     patch: dict[str, Any] = {"pattern": "P20", "parameters": {}, "drafter": "rules", "exactness": "exact",
                              "bound": None, "proof": [], "cures": [], "model": None, "trajectory": None}  # fmt: skip
     rows = [{"id": n, "digest": _digest(f"candidate {n}"), "family": m["family"], "profile": PROFILE,
-             "dtype": "float16", "state": "waiting", "data": {}, "created_at": m["at"], "updated_at": m["at"]}
+             "dtype": "float16", "state": "waiting", "data": {"patches": [patch]},
+             "created_at": m["at"], "updated_at": m["at"]}
             for n, m in chosen]  # fmt: skip
     evidence = [{"candidate_id": n, "checkpoint_id": m["number"], "run_id": _run_id(m, "capture"), "tier": "full",
                  "candidate_digest": _digest(f"candidate {n}"), "environment": environment_digest(PROFILE),
