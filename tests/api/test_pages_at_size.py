@@ -32,8 +32,8 @@ MODELS = 1_200
 MOST_ROWS = 500
 """The document of a page holds no more rows, whatever the database holds."""
 PAGES = ("/", "/models", "/models?outcome=failed", f"/models?op={OPS[0]}", "/models?sort=adapter&reverse=yes",
-         "/coverage", "/review", "/review/1", "/review?state=all", "/adapters", "/scores", "/audit", "/requests", "/ops",
-         "/sweeps", "/sweeps/1", "/sweeps/2", "/sweeps/compare?first=1&second=2")  # fmt: skip
+         "/coverage", "/review", "/review/1", "/review?state=all", "/adapters", "/scores", "/audit", "/requests",
+         "/ops", "/sweeps", "/sweeps/1", "/sweeps/2", "/sweeps/compare?first=1&second=2")  # fmt: skip
 
 
 @pytest.fixture(scope="session")
