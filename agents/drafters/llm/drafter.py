@@ -147,7 +147,8 @@ class LlmDrafter:
             end = next((end for kind, end in ENDS.items() if isinstance(error, kind)), DraftEnd.LIMIT)
             return ModuleDraft(_report(agent, target.name, end, str(error)))
         report = _report(agent, target.name, result.end or DraftEnd.LIMIT, result.text)
-        drafted = _drafted(result, target, agent.trajectory)
+        with shared.one_at_a_time:
+            drafted = _drafted(result, target, agent.trajectory)
         if drafted is None or shared.won.is_set():
             return ModuleDraft(report, drafted)
         shared.won.set()

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import json
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from agents.drafters import DraftEnd, draft_with
+import pytest
+
+from agents.drafters import DraftEnd, draft_with, generalise
 from agents.drafters.llm import LlmDrafter, LlmSettings
 from agents.drafters.llm.records import MemoryTrajectory
 from agents.drafters.llm.reviewer import read_advice
@@ -61,24 +67,43 @@ def test_parallel_drafts_share_their_final_submissions(pow_cause: Diagnosis, con
     assert sum(report.submissions for report in reports) == settings.limits.submissions
 
 
-def test_only_one_capture_runs_at_a_time(pow_cause: Diagnosis, context: DraftContext) -> None:
-    inside, most = [0], [0]
+def test_only_one_capture_runs_at_a_time(
+    pow_cause: Diagnosis, context: DraftContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyTorch's export keeps state of the process: the agent's captures and the stock module's one take turns."""
+    inside, most, stock = [0], [0], [0]
     lock = threading.Lock()
 
-    def capture(code: str, target: dict[str, Any]) -> dict[str, Any]:
+    @contextmanager
+    def counted() -> Iterator[None]:
         with lock:
             inside[0] += 1
             most[0] = max(most[0], inside[0])
-        try:
-            return context.capture(code, target)  # type: ignore[misc]
-        finally:
-            with lock:
-                inside[0] -= 1
+        time.sleep(0.1)
+        yield
+        with lock:
+            inside[0] -= 1
 
+    def capture(code: str, target: dict[str, Any]) -> dict[str, Any]:
+        with counted():
+            return context.capture(code, target)  # type: ignore[misc]
+
+    def capture_stock(module_class: str) -> dict[str, Any]:
+        stock[0] += 1
+        with counted():
+            return generalise.capture_stock(module_class)
+
+    monkeypatch.setattr("agents.drafters.generalise.generalised", partial(by_class, capture_stock))
     with serve(scripts=GOOD) as endpoint:
         settings = LlmSettings(base_url=endpoint.url, daily_budget_usd=50.0, parallel=4)
         draft_with("llm", [pow_cause], replace(context, capture=capture), LlmDrafter(settings))
+    assert stock[0] >= 1
     assert most == [1]
+
+
+def by_class(capture_stock: Any, module_class: str, document: Any, stock: Any = None) -> dict[str, Any]:
+    """`generalised` where no diagnosis brings the stock module along."""
+    return {"rule": generalise.propose_rule(capture_stock(module_class), document).to_dict(), "reason": ""}
 
 
 def advice_of(step: Step, cause: Diagnosis, context: DraftContext) -> tuple[Any, Records]:
