@@ -75,6 +75,7 @@ def process_state() -> dict[str, Any]:
     state |= {f"${name}": value for name, value in os.environ.items() if name not in SET_FOR_GOOD}
     if torch := sys.modules.get("torch"):
         state |= {name: getattr(torch, name)() for name in TORCH_STATE}
+        state["is_exporting"] = torch.compiler.is_exporting()
     numerics = sys.modules.get("sim_backend.numerics")
     if numerics and numerics._ext.cache_info().currsize:
         state["rounding of the simulated device"] = numerics.op_rounding()
