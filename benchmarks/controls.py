@@ -36,13 +36,9 @@ _NESTED = "the text model is nested in one for images: its depth cannot be cut, 
 _TOWERS = "two towers: the stock model names no token table, or runs only with its other input"
 UNKNOWN = {
     "clap": _TOWERS,
-    "clip": _TOWERS,
     "lfm2": "layers without a softmax over scores: the recipe refuses them",
-    "llava_next": _NESTED,
     "longformer": "scores come from an einsum over windows, in which dropping the scale is not expressed",
     "qwen2_5_vl": _NESTED,
-    "qwen2_vl": _NESTED,
-    "qwen3_vl": _NESTED,
     "siglip": _TOWERS,
 }
 """Families without a verdict on synthetic weights, with the reason; a test holds that these and no others are."""
