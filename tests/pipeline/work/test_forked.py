@@ -17,7 +17,7 @@ import pytest
 from pipeline.work import forked
 from pipeline.work.forked import Standby
 
-SECONDS, MEMORY_MB = 60.0, 4_096
+SECONDS = 60.0
 
 
 class Doing:
@@ -36,6 +36,11 @@ class Doing:
         self._does(task)
 
 
+def room(own_mb: int = 4_096) -> int:
+    """A memory limit in MiB: what this process holds counts in the child and in its reaper, which share its pages."""
+    return int(psutil.Process().memory_info().rss / 2**20 * 2) + own_mb
+
+
 @pytest.fixture(autouse=True)
 def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers of the test runner have a thread of their own, which these children do not need."""
@@ -49,7 +54,7 @@ def test_it_does_its_one_task_elsewhere_and_what_it_says_comes_back(tmp_path: Pa
         Path(task).write_text(str(os.getpid()))
         os.write(1, b"said\n")
 
-    child = Standby(Doing(works), MEMORY_MB)
+    child = Standby(Doing(works), room())
     ended = child.run(str(out), SECONDS)
     assert ended.ok, ended
     assert ended.stdout == "said\n"
@@ -58,7 +63,7 @@ def test_it_does_its_one_task_elsewhere_and_what_it_says_comes_back(tmp_path: Pa
 
 
 def test_what_it_raises_is_a_crash_with_its_traceback() -> None:
-    ended = Standby(Doing(lambda _: [][1]), MEMORY_MB).run("x", SECONDS)
+    ended = Standby(Doing(lambda _: [][1]), room()).run("x", SECONDS)
     assert ended.problem == "crashed"
     assert "IndexError" in ended.stderr
 
@@ -67,13 +72,13 @@ def test_what_it_raises_while_it_prepares_is_told_when_there_is_a_task() -> None
     def prepares() -> None:
         raise OSError("no device here")
 
-    ended = Standby(Doing(lambda _: None, prepares), MEMORY_MB).run("x", SECONDS)
+    ended = Standby(Doing(lambda _: None, prepares), room()).run("x", SECONDS)
     assert ended.problem == "crashed"
     assert "no device here" in ended.stderr
 
 
 def test_time_and_memory_are_limited() -> None:
-    assert Standby(Doing(lambda _: time.sleep(60)), MEMORY_MB).run("x", 0.3).problem == "timeout"
+    assert Standby(Doing(lambda _: time.sleep(60)), room()).run("x", 0.3).problem == "timeout"
     held: list[bytes] = []
 
     def eats(_: str) -> None:
@@ -82,8 +87,7 @@ def test_time_and_memory_are_limited() -> None:
             time.sleep(0.02)
         time.sleep(60)
 
-    limit = int(psutil.Process().memory_info().rss / 2**20 * 2 + 400)
-    assert Standby(Doing(eats), limit).run("x", SECONDS).problem == "memory_limit"
+    assert Standby(Doing(eats), room(400)).run("x", SECONDS).problem == "memory_limit"
 
 
 def test_nothing_that_it_started_outlives_it(tmp_path: Path) -> None:
@@ -91,7 +95,7 @@ def test_nothing_that_it_started_outlives_it(tmp_path: Path) -> None:
         code = "import os, time\nos.setsid()\ntime.sleep(300)"
         Path(task).write_text(str(subprocess.Popen([sys.executable, "-c", code]).pid))
 
-    assert Standby(Doing(leaves_one_behind), MEMORY_MB).run(str(tmp_path / "pid"), SECONDS).ok
+    assert Standby(Doing(leaves_one_behind), room()).run(str(tmp_path / "pid"), SECONDS).ok
     left = int((tmp_path / "pid").read_text())
     assert not psutil.pid_exists(left) or psutil.Process(left).status() == psutil.STATUS_ZOMBIE
 
@@ -105,15 +109,15 @@ def test_it_has_no_network() -> None:
         done = subprocess.run(["unshare", "-rn", "true"], check=False, capture_output=True)
         return done.returncode == 0
 
-    ended = Standby(Doing(connects), MEMORY_MB).run("x", SECONDS)
+    ended = Standby(Doing(connects), room()).run("x", SECONDS)
     assert ended.ok is not forks_a_namespace() or "unreachable" in ended.stderr
 
 
 def test_one_without_a_task_is_dismissed_and_one_at_work_can_be_ended() -> None:
-    idle = Standby(Doing(lambda _: None), MEMORY_MB)
+    idle = Standby(Doing(lambda _: None), room())
     idle.dismiss()
     idle.dismiss()
-    busy = Standby(Doing(lambda _: time.sleep(300)), MEMORY_MB)
+    busy = Standby(Doing(lambda _: time.sleep(300)), room())
     ends = threading.Timer(0.2, busy.abort)
     ends.start()
     assert busy.run("x", 120.0).problem == "crashed"
@@ -121,7 +125,7 @@ def test_one_without_a_task_is_dismissed_and_one_at_work_can_be_ended() -> None:
 
 
 def test_a_task_is_one_line() -> None:
-    child = Standby(Doing(lambda _: None), MEMORY_MB)
+    child = Standby(Doing(lambda _: None), room())
     with pytest.raises(ValueError, match="one line"):
         child.run("a\nb", SECONDS)
     child.dismiss()
@@ -130,4 +134,4 @@ def test_a_task_is_one_line() -> None:
 def test_a_process_with_threads_does_not_fork(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forked.threading, "active_count", lambda: 2)
     with pytest.raises(RuntimeError, match="several threads"):
-        Standby(Doing(lambda _: None), MEMORY_MB)
+        Standby(Doing(lambda _: None), room())
