@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 from pipeline.diagnosis.provenance import module_path, source_line
 from pipeline.diagnosis.wrong_values.programs import Operation, Program, Ref, selected
+from pipeline.diagnosis.wrong_values.rounding import is_dense
 
 
 @dataclass(frozen=True)
@@ -264,10 +265,6 @@ def rounded_half(value: Any) -> Any:
     narrow = value.half().float()
     kept = torch.where(torch.isfinite(narrow), narrow, value)
     if value.storage_offset() == 0:
-        return torch.empty_strided(value.shape, value.stride()).copy_(kept) if _dense(value) else kept
+        return torch.empty_strided(value.shape, value.stride()).copy_(kept) if is_dense(value) else kept
     whole = torch.as_strided(value, (value.untyped_storage().nbytes() // value.itemsize,), (1,), 0)
     return torch.as_strided(rounded_half(whole), value.shape, value.stride(), value.storage_offset())
-
-
-def _dense(value: torch.Tensor) -> bool:
-    return all(s > 0 for s, n in zip(value.stride(), value.shape, strict=True) if n > 1)

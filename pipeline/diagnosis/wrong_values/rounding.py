@@ -83,7 +83,12 @@ def ideal_run(function: Callable[..., Any], values: Any, mode: Mode = Mode.NEARE
 
 def _like(strided: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     """`values` with the strides of `strided` where those are dense."""
-    if values is strided:
+    if values is strided or not is_dense(strided):
         return values
     made = torch.empty_strided(strided.shape, strided.stride(), dtype=values.dtype)
     return made.copy_(values)
+
+
+def is_dense(value: torch.Tensor) -> bool:
+    """False for an expanded tensor: several of its elements are one in memory."""
+    return all(s > 0 for s, n in zip(value.stride(), value.shape, strict=True) if n > 1)
