@@ -9,9 +9,7 @@ is there. A change of the diagnosis, the simulator or the cases begins anew.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-import os
 import re
 import sys
 import time
@@ -26,6 +24,7 @@ from benchmarks.diagnosis_modules import CONSTRUCTED
 from benchmarks.diagnosis_run import Servers, answer, known_triggers
 from benchmarks.diagnosis_triggers import models
 from benchmarks.figures import Figure, render
+from benchmarks.kept import cache_folder, digest_of
 
 PAIRS, MINUTES = 120, 45.0
 OF_TRIGGERS = ("triggers", "faults", "families")
@@ -34,17 +33,6 @@ TRIGGER_SOURCES = ("sim_backend", *(f"benchmarks/diagnosis_{name}.py" for name i
 SOURCES = ("pipeline/diagnosis", "pipeline/execution/diagnose*", "pipeline/execution/reproduce.py", "sim_backend",
            "benchmarks/diagnosis*")  # fmt: skip
 Judged = Sequence[tuple[Case, dict[str, Any], Verdict]]
-
-
-def digest(sources: Iterable[str]) -> str:
-    """Of everything that an answer depends on."""
-    root, whole = Path(__file__).parent.parent, hashlib.sha256()
-    for pattern in sources:
-        for top in sorted(root.glob(pattern)):
-            for path in [top] if top.is_file() else sorted(top.rglob("*")):
-                if path.suffix in (".py", ".yaml", ".cpp", ".h"):
-                    whole.update(path.read_bytes())
-    return whole.hexdigest()[:16]
 
 
 class State:
@@ -74,8 +62,8 @@ def triggers(
     folder: Path, pool: ThreadPoolExecutor, servers: Servers, names: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
     """Model → what triggers in it; asked once for one state of the simulator and the faults."""
-    families = State(folder, "triggers-" + digest(TRIGGER_SOURCES))
-    made = State(folder, "triggers-" + digest([*TRIGGER_SOURCES, MODULES]))
+    families = State(folder, "triggers-" + digest_of(TRIGGER_SOURCES))
+    made = State(folder, "triggers-" + digest_of([*TRIGGER_SOURCES, MODULES]))
     places = {m: (made if m in CONSTRUCTED else families).path(m) for m in names}
     asked = pool.map(lambda m: known_triggers(servers.mine(), m, places[m]), names)
     return dict(zip(names, asked, strict=True))
@@ -176,11 +164,10 @@ def main() -> int:
     parser.add_argument("--no-reproducers", action="store_true")
     parser.add_argument("--new-interpreter", action="store_true", help="run reproducers in new interpreters, not forks")
     parser.add_argument("--workers", type=int, default=2)
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "spyre-factory", "diagnosis")
-    parser.add_argument("--state", type=Path, default=cache, help="folder of the answers")
+    parser.add_argument("--state", type=Path, default=cache_folder() / "diagnosis", help="folder of the answers")
     chosen = parser.parse_args()
     until = time.monotonic() + chosen.minutes * 60
-    state, servers = State(chosen.state, digest(SOURCES)), Servers(fresh=chosen.new_interpreter)
+    state, servers = State(chosen.state, digest_of(SOURCES)), Servers(fresh=chosen.new_interpreter)
     with ThreadPoolExecutor(chosen.workers) as pool:
         known = triggers(chosen.state, pool, servers, [m for m in models() if re.search(chosen.models, m)])
         planned = cases({model: found["met"] for model, found in known.items()})

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import Figure, Groups, main
-from benchmarks.kept import Kept, cache_file, digest_of
+from benchmarks.kept import Kept, cache_folder, digest_of
 from pipeline.bench.model_child import ModelChild
 from pipeline.bench.run import DRAFTERS, K, Result, Spent, judge, run_task
 from pipeline.bench.score import score
@@ -109,7 +109,7 @@ def measure(arguments: Sequence[str] | None = None, kept: Path | None = None) ->
     chosen, others = parser.parse_known_args(arguments)
     tasks = [task for task in load_tasks() if re.search(chosen.tasks, task.id)]
     with ModelChild() as child:
-        bench = Bench(child, Kept(kept or cache_file("drafting"), digest_of(SOURCES)), tasks)
+        bench = Bench(child, Kept(kept or cache_folder() / "drafting.jsonl", digest_of(SOURCES)), tasks)
         return main(bench.groups, __doc__, others)
 
 

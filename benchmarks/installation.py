@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.servers import Postgres, Redis
@@ -12,6 +14,21 @@ from pipeline.database.engine import dispose_engines
 from pipeline.settings import Settings, get_settings
 from pipeline.work.commands import argv_of
 from pipeline.work.process import kill_tree, reaper_command
+
+
+@contextmanager
+def settings_of(**given: object) -> Iterator[Settings]:
+    """These settings in the environment, as an operator would give them; afterwards all is as before."""
+    before = dict(os.environ)
+    os.environ.update({f"SPYRE_FACTORY_{key.upper()}": str(value) for key, value in given.items()})
+    get_settings.cache_clear()
+    try:
+        yield get_settings()
+    finally:
+        dispose_engines()
+        os.environ.clear()
+        os.environ.update(before)
+        get_settings.cache_clear()
 
 
 class Process:

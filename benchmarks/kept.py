@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+
+from platformdirs import user_cache_path
 
 ROOT = Path(__file__).parent.parent
 SUFFIXES = (".py", ".yaml", ".j2", ".cpp", ".h")
 
 
-def digest_of(folders: Sequence[str]) -> str:
-    """Of every source in the folders of this tree."""
+def digest_of(sources: Iterable[str]) -> str:
+    """Of every source that these files, folders or patterns of them in this tree hold."""
     whole = hashlib.sha256()
-    for folder in folders:
-        for path in sorted((ROOT / folder).rglob("*")):
+    for top in (found for pattern in sources for found in sorted(ROOT.glob(pattern))):
+        for path in [top] if top.is_file() else sorted(top.rglob("*")):
             if path.suffix in SUFFIXES:
                 whole.update(f"{path.relative_to(ROOT)}\n".encode() + path.read_bytes())
     return whole.hexdigest()[:16]
 
 
-def cache_file(name: str) -> Path:
-    """Where a benchmark keeps its answers unless told otherwise."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "spyre-factory" / f"{name}.jsonl"
+def cache_folder() -> Path:
+    """Where benchmarks keep their answers unless told otherwise."""
+    return user_cache_path("spyre-factory")
 
 
 class Kept:

@@ -8,7 +8,6 @@ is wall time, so it needs idle cores to mean anything (the load is in `environme
 
 from __future__ import annotations
 
-import os
 import statistics
 import sys
 import threading
@@ -24,12 +23,11 @@ import httpx
 import psutil
 
 from benchmarks.figures import Figure, main, median_figure
-from benchmarks.installation import Installation, Process
+from benchmarks.installation import Installation, Process, settings_of
 from benchmarks.servers import Postgres, Redis, wait_until
 from benchmarks.service_data import PROFILE, fill
 from pipeline.catalogue.entry import CatalogueEntry
 from pipeline.database.accounts import ensure_principal, issue
-from pipeline.database.engine import dispose_engines
 from pipeline.database.models import PrincipalKind, Role, SessionKind
 from pipeline.database.unit_of_work import reading, unit_of_work
 from pipeline.settings import get_settings
@@ -52,26 +50,19 @@ END_S = 600.0
 @contextmanager
 def installation(models: int = 0, **settings: object) -> Iterator[Installation]:
     """A prepared installation on its own servers, with that many generated models; nothing of it runs yet."""
-    before = dict(os.environ)
     with TemporaryDirectory(prefix="sfbench") as folder:
         made = Installation(get_settings(), Postgres(), Redis())
         given: dict[str, object] = {"data_dir": folder, "database_url": made.postgres.url}
         given |= {"broker_url": made.redis.url, "child_module": CHILD, "free_disk_floor_mb": 1}
-        os.environ.update({f"SPYRE_FACTORY_{k.upper()}": str(v) for k, v in {**given, **settings}.items()})
-        get_settings.cache_clear()
-        made.settings = get_settings()
-        try:
-            prepare_installation(made.settings)
-            with unit_of_work() as session:
-                fill(session, models)
-            made.postgres.analyze()
-            yield made
-        finally:
-            made.close()
-            dispose_engines()
-            os.environ.clear()
-            os.environ.update(before)
-            get_settings.cache_clear()
+        with settings_of(**{**given, **settings}) as made.settings:
+            try:
+                prepare_installation(made.settings)
+                with unit_of_work() as session:
+                    fill(session, models)
+                made.postgres.analyze()
+                yield made
+            finally:
+                made.close()
 
 
 class Api:

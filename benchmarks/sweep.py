@@ -9,29 +9,29 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
-from platformdirs import user_cache_path
 
-from benchmarks.figures import Figure, render
+from benchmarks.figures import Figure, main
+from benchmarks.installation import settings_of
+from benchmarks.kept import cache_folder
 from pipeline.catalogue.entry import CatalogueEntry
 from pipeline.catalogue.service import load_catalogue
 from pipeline.cli.sweep import run_sweep
-from pipeline.database.engine import dispose_engines
 from pipeline.database.migrate import upgrade
 from pipeline.database.unit_of_work import reading, unit_of_work
-from pipeline.settings import get_settings
+from pipeline.settings import Settings
 from pipeline.sweeps.catalogue import store_snapshot
 from pipeline.sweeps.repository import sweep_runs
 from pipeline.sweeps.schemas import SweepOptions
@@ -63,27 +63,16 @@ class Bench:
         return load_catalogue(self.catalog, self.top)
 
 
-@contextmanager
-def installed(data: Path) -> Iterator[None]:
-    """Settings of an embedded installation in `data` with two workers that draft nothing."""
-    before = dict(os.environ)
-    given = {"DATA_DIR": str(data), "WORKERS": str(WORKERS), "DRAFTERS": "none", "PROFILE": PROFILE}
-    os.environ.update({f"SPYRE_FACTORY_{name}": value for name, value in given.items()})
+def installed(data: Path) -> AbstractContextManager[Settings]:
+    """An embedded installation in `data` with two workers that draft nothing."""
     data.mkdir(parents=True, exist_ok=True)
-    get_settings.cache_clear()
-    try:
-        yield
-    finally:
-        dispose_engines()
-        os.environ.clear()
-        os.environ.update(before)
-        get_settings.cache_clear()
+    return settings_of(data_dir=data, workers=WORKERS, drafters="none", profile=PROFILE)
 
 
 def measure_import(bench: Bench) -> Iterator[Figure]:
     """Read and store every row in an empty database; then the start of a sweep over them."""
-    with installed(bench.data / "import"):
-        (get_settings().data_dir / "factory.sqlite3").unlink(missing_ok=True)
+    with installed(bench.data / "import") as settings:
+        (settings.data_dir / "factory.sqlite3").unlink(missing_ok=True)
         upgrade()
         began = time.monotonic()
         entries = bench.entries()
@@ -101,8 +90,8 @@ def measure_import(bench: Bench) -> Iterator[Figure]:
 
 def measure_sweep(bench: Bench) -> Iterator[Figure]:
     """The whole sweep, resumed if it was stopped: time, memory, then what it found."""
-    with installed(bench.data / "sweep"), Watch() as watch, parts(bench) as spent:
-        report = run_sweep(get_settings(), bench.catalog, bench.options(), resume=True, progress=True)
+    with installed(bench.data / "sweep") as settings, Watch() as watch, parts(bench) as spent:
+        report = run_sweep(settings, bench.catalog, bench.options(), resume=True, progress=True)
     yield Figure("cold sweep", round(sum(spent), 1), "s", 3600.0, tuple(spent))
     yield Figure("memory of all its processes, highest", round(watch.highest / GIB, 2), "GiB", 12.0)
     (bench.data / "report.json").write_text(json.dumps(report))
@@ -137,9 +126,9 @@ def why(row: dict[str, Any]) -> str:
 
 def measure_again(bench: Bench) -> Iterator[Figure]:
     """The same sweep with nothing changed, and with a thousand more rows of known configurations."""
-    with installed(bench.data / "sweep"):
+    with installed(bench.data / "sweep") as settings:
         began = time.monotonic()
-        report = run_sweep(get_settings(), bench.catalog, bench.options(), resume=False, progress=True)
+        report = run_sweep(settings, bench.catalog, bench.options(), resume=False, progress=True)
         yield Figure("unchanged sweep", round(time.monotonic() - began, 2), "s", 60.0)
         yield Figure("model executions of it", report["executed"], "", 0.0)
         yield from _added(bench)
@@ -211,25 +200,16 @@ GROUPS: dict[str, Callable[[Bench], Iterable[Figure]]] = {
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure the groups, print them; 1 if a target is missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--catalog", required=True, help="a .jsonl or .jsonl.gz file")
-    parser.add_argument("--data", type=Path, default=user_cache_path("spyre-factory-sweep"), help="kept between runs")
-    parser.add_argument("--top", type=int, help="only the first rows")
-    parser.add_argument("--only", default="", metavar="PATTERN", help=f"groups: {', '.join(GROUPS)}")
-    parser.add_argument("--json", action="store_true")
-    chosen = parser.parse_args(arguments)
+def measure(arguments: Sequence[str] | None = None) -> int:
+    """Print the figures; 1 if a target is missed."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--catalog", required=True)
+    parser.add_argument("--data", type=Path, default=cache_folder() / "sweep")
+    parser.add_argument("--top", type=int)
+    chosen, others = parser.parse_known_args(arguments)
     bench = Bench(chosen.catalog, chosen.data, chosen.top)
-    figures: list[Figure] = []
-    for name, group in GROUPS.items():
-        if re.search(chosen.only, name):
-            for figure in group(bench):
-                sys.stderr.write(render([figure], as_json=False) + "\n")
-                figures.append(figure)
-    sys.stdout.write(render(figures, chosen.json, catalog=chosen.catalog) + "\n")
-    return 0 if all(figure.met for figure in figures) else 1
+    return main({name: partial(group, bench) for name, group in GROUPS.items()}, __doc__, others)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(measure())

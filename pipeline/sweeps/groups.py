@@ -80,7 +80,8 @@ def derive(session: Session, status: CheckpointStatus) -> None:
     if key is None:
         return
     family = status.checkpoint.family
-    session.execute(update(Checkpoint).where(Checkpoint.group_key == key).values(family=family))
+    others = (Checkpoint.group_key == key, Checkpoint.family.is_distinct_from(family))
+    session.execute(update(Checkpoint).where(*others).values(family=family))
     dialect = session.get_bind().dialect.name
     insert = (sqlite.insert if dialect == "sqlite" else postgresql.insert)(CheckpointStatus)
     copied = _copied_columns()

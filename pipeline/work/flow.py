@@ -109,13 +109,17 @@ def _is_informational(session: Session, run: Run) -> bool:
 def _note_stock(session: Session, run: Run) -> None:
     status = session.get(CheckpointStatus, (run.checkpoint_id, run.profile))
     if status is not None:
-        status.stock_causes = len(run.failures) if run.outcome == Outcome.FAILED else 0
-        status.stock_reason = run.reason
-        session.flush()
+        _set_stock(status, run)
         _tell_the_group(session, run, status)
 
 
+def _set_stock(status: CheckpointStatus, run: Run) -> None:
+    status.stock_causes = len(run.failures) if run.outcome == Outcome.FAILED else 0
+    status.stock_reason = run.reason
+
+
 def _tell_the_group(session: Session, run: Run, status: CheckpointStatus) -> None:
+    session.flush()
     if run.weights_mode == "synthetic":
         groups.derive(session, status)
 
@@ -264,10 +268,9 @@ def _store_status(session: Session, run: Run) -> None:
         for name, value in values.items():
             setattr(status, name, value)
         status.fingerprint = run.fingerprint or kept
-    session.flush()
-    _tell_the_group(session, run, status)
     if run.adapter_id is None and run.stage != StageName.INSPECT:
-        _note_stock(session, run)
+        _set_stock(status, run)
+    _tell_the_group(session, run, status)
 
 
 def _status_outcome(run: Run) -> str:
