@@ -17,41 +17,19 @@ from pipeline.errors import BadInput
 from pipeline.execution.check import base_spec, matching_manifest, run_stage
 from pipeline.execution.folders import packaged_folder
 from pipeline.execution.replay_evidence import Capability, Replayed, replay
-from pipeline.verification.evidence import EVIDENCE_KIND, EVIDENCE_MEDIA, EVIDENCE_NAME, unpack_evidence
+from pipeline.verification.evidence import EVIDENCE_KIND, EVIDENCE_MEDIA
 
-PROFILE = "profile-2026-08"
+from .tiny_evidence import CONFIG, PATCHES, PROFILE, evidence_of, tiny_evidence_in
+
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 WAYS: list[tuple[int, Capability]] = [(1, "default"), (2, "avx2"), (1, "avx2"), (2, "default")]
 """The first two hold each number of threads and each instruction set once."""
-CONFIG = {
-    "model_type": "bert", "architectures": ["BertModel"], "vocab_size": 400, "hidden_size": 128,
-    "num_attention_heads": 2, "intermediate_size": 256, "num_hidden_layers": 2, "max_position_embeddings": 160,
-    "hidden_act": "gelu", "pad_token_id": 0, "type_vocab_size": 2, "torch_dtype": "float32",
-}  # fmt: skip
-PATCHES: list[dict[str, Any]] = [
-    {"pattern": "P56", "parameters": {"dtype": "float16"}},
-    {"pattern": "P40", "parameters": {"fill": "finfo_min_half"}},
-    {"pattern": "P54", "parameters": {}},
-    {"pattern": "P61", "parameters": {}},
-    {"pattern": "P63", "parameters": {"multiple": 64, "side": "right"}},
-]
-
-
-def evidence_of(spec: dict[str, Any], work: Path) -> dict[str, Any]:
-    """The evidence document of a fresh execution."""
-    out = run_stage("execute", spec)
-    assert out["outcome"] == "passed", out["reason"]
-    assert [a["name"] for a in out["artefacts"]] == [EVIDENCE_NAME]
-    return unpack_evidence((work / EVIDENCE_NAME).read_bytes())
 
 
 @pytest.fixture(scope="module")
 def tiny_evidence(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Evidence for a tiny model with synthetic weights and no tokenizer, under an adapter."""
-    folder, work = tmp_path_factory.mktemp("tiny"), tmp_path_factory.mktemp("work")
-    (folder / "config.json").write_text(json.dumps(CONFIG))
-    spec = base_spec(str(folder), PROFILE, "synthetic", "simulator", work)
-    return evidence_of({**spec, "adapter": {"patches": PATCHES}}, work)
+    return tiny_evidence_in(tmp_path_factory.mktemp("tiny"), tmp_path_factory.mktemp("work"), layers=2)
 
 
 def minilm_evidence(tier: str, work: Path) -> dict[str, Any]:

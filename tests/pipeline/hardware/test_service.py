@@ -14,31 +14,16 @@ from pipeline.database.artefacts import store_bytes
 from pipeline.database.unit_of_work import reading, unit_of_work
 from pipeline.errors import EnvironmentProblem
 from pipeline.execution import replay_evidence
-from pipeline.execution.check import base_spec, run_stage
 from pipeline.execution.replay_evidence import replay
 from pipeline.hardware.service import summaries
 from pipeline.review.evidence import list_evidence
 from pipeline.verification.evidence import (
     EVIDENCE_KIND,
     EVIDENCE_MEDIA,
-    EVIDENCE_NAME,
     pack_evidence,
-    unpack_evidence,
 )
+from tests.pipeline.execution.tiny_evidence import PROFILE, tiny_evidence_in
 
-PROFILE = "profile-2026-08"
-CONFIG = {
-    "model_type": "bert", "architectures": ["BertModel"], "vocab_size": 400, "hidden_size": 128,
-    "num_attention_heads": 2, "intermediate_size": 256, "num_hidden_layers": 1, "max_position_embeddings": 160,
-    "hidden_act": "gelu", "pad_token_id": 0, "type_vocab_size": 2, "torch_dtype": "float32",
-}  # fmt: skip
-PATCHES: list[dict[str, Any]] = [
-    {"pattern": "P56", "parameters": {"dtype": "float16"}},
-    {"pattern": "P40", "parameters": {"fill": "finfo_min_half"}},
-    {"pattern": "P54", "parameters": {}},
-    {"pattern": "P61", "parameters": {}},
-    {"pattern": "P63", "parameters": {"multiple": 64, "side": "right"}},
-]
 STUB = f"""
 from pathlib import Path
 import sim_backend
@@ -55,12 +40,7 @@ start()
 @pytest.fixture(scope="module")
 def evidence(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Evidence of a tiny adapted model, made on the simulator."""
-    folder, work = tmp_path_factory.mktemp("tiny"), tmp_path_factory.mktemp("work")
-    (folder / "config.json").write_text(json.dumps(CONFIG))
-    spec = base_spec(str(folder), PROFILE, "synthetic", "simulator", work)
-    out = run_stage("execute", {**spec, "adapter": {"patches": PATCHES}})
-    assert out["outcome"] == "passed", out["reason"]
-    return unpack_evidence((work / EVIDENCE_NAME).read_bytes())
+    return tiny_evidence_in(tmp_path_factory.mktemp("tiny"), tmp_path_factory.mktemp("work"), layers=1)
 
 
 @pytest.fixture
