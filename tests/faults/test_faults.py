@@ -101,7 +101,7 @@ def test_a_killed_child_costs_one_row(stage: str, embedded: Installation) -> Non
     stock = "stock-" if stage == "execute" else ""
     model = f"a/{stock}pause-{stage}"
     work = Work(model, "a/stock-two")
-    until(lambda: bool(children(stage, model)))
+    work.until(lambda: bool(children(stage, model)))
     for child in children(stage, model):
         child.kill()
     work.ends_well(passed="stock-two")

@@ -60,11 +60,15 @@ class Work:
                 supervise()
             return self.has_ended()
 
+        self.until(the_sweep_has_ended, seconds)
+
+    def until(self, claim: Callable[[], bool], seconds: float = END_S) -> None:
+        """Wait until a claim holds; if it does not, say where the runs are."""
         try:
-            wait_until(the_sweep_has_ended, seconds)
+            wait_until(claim, seconds)
         except AssertionError as error:
-            left = [(run.stage, run.state, run.sent_at, run.not_before) for run in self.runs() if run.state != "done"]
-            raise AssertionError(f"{error}; not done: {left}") from error
+            now = [(run.stage, run.state, run.outcome, run.sent_at, run.not_before) for run in self.runs()]
+            raise AssertionError(f"{error}; its runs: {now}") from error
 
     def ends_well(self, *, passed: str = "stock", supervise: Callable[[], None] | None = None) -> None:
         """Wait for its end; the invariants hold, and models with `passed` in their name pass."""
