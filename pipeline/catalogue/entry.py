@@ -27,6 +27,16 @@ class WeightsForm(StrEnum):
     """The source does not list files."""
 
 
+class ConfigMapping(StrEnum):
+    """What a row's configuration is to the model's own code. All but NATIVE is "mapping unverified"."""
+
+    NATIVE = "native"
+    STOCK_FOR_REMOTE = "native class for remote code"
+    """The repository ships code; the stock class of its model type stands for it."""
+    NEAR = "near"
+    """A stock class of the same shape: weights would need other names, or the mask differs."""
+
+
 @dataclass(frozen=True)
 class CatalogueEntry:
     """One listed model. `None` means the source does not say; it is never a guess.
@@ -34,7 +44,8 @@ class CatalogueEntry:
     `rank` counts from 1 by downloads within its catalogue; 0 is a model that no listing ranked.
     `revision` is 40-hex when the source pins one.
     `parameters` is a count, `max_seq_length` is in tokens. `config` is the model's `config.json`, if the source has it.
-    `near_config` is the configuration of a stock class of the same shape, for a model whose own code is remote.
+    `near_config` is set for a model whose own code is remote and whose `config` is this one, of a stock class of the
+    same shape. `bidirectional`: its source says that its own code lifts the causal mask.
     `dropped_kind` and `dropped_reason` are both set or both None: a stored failure kind and a sentence.
     `sweep_order` counts from 1: the order in which a sweep of this catalogue takes its models.
     """
@@ -62,6 +73,7 @@ class CatalogueEntry:
     dropped_kind: str | None = None
     dropped_reason: str | None = None
     sweep_order: int | None = None
+    bidirectional: bool = False
 
     def __post_init__(self) -> None:
         if (self.dropped_kind is None) != (self.dropped_reason is None):
@@ -71,6 +83,15 @@ class CatalogueEntry:
     def dropped(self) -> bool:
         """True if no stage will run for this model; the reason says why."""
         return self.dropped_kind is not None
+
+    @property
+    def mapping(self) -> ConfigMapping | None:
+        """What the configuration is to the model's own code; None without a configuration."""
+        if self.config is None:
+            return None
+        if self.near_config is not None:
+            return ConfigMapping.NEAR
+        return ConfigMapping.STOCK_FOR_REMOTE if self.custom_code else ConfigMapping.NATIVE
 
     @property
     def order(self) -> int:

@@ -2,8 +2,10 @@
 
 Format of a row: `rank`, `model_id`, `downloads`, `likes`, `model_type`, `architectures`, `parameters`, `library`,
 `gated`, `custom_code`, optionally `revision`, `pipeline_tag`, `config_ref` (a key of the configuration file),
-`config_confidence`, `reason` and `near_config_ref`. Format of the configuration file: one JSON object whose values hold
-`config` and optionally `pooling`, `normalize`, `max_seq_length`, `dense`.
+`config_confidence`, `reason`, `param_basis` and `near_config_ref`. Format of the configuration file: one JSON object
+whose values hold `config` and optionally `pooling`, `normalize`, `max_seq_length`, `dense`, `note`.
+A row without a configuration of its own stands on that of its near stock class; what else becomes of it is decided in
+`pipeline.catalogue.decisions`.
 Every error is a BadInput that names the file, the line and what to do; nothing of a faulty file is returned.
 """
 
@@ -16,8 +18,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from agents.types import FailureKind
-from pipeline.catalogue.entry import CatalogueEntry, WeightsForm
+from pipeline.catalogue.decisions import decide, is_bidirectional
+from pipeline.catalogue.entry import CatalogueEntry
 from pipeline.errors import BadInput
 
 MAX_LINE_BYTES = 1_000_000
@@ -134,28 +136,22 @@ def _referred(row: dict[str, Any], key: str, table: Configs, where: str) -> Mapp
     return table[reference]
 
 
-def _built(row: dict[str, Any], found: Mapping[str, Any], near: Mapping[str, Any]) -> CatalogueEntry:
-    config = found.get("config")
+def _built(row: dict[str, Any], own: Mapping[str, Any], near: Mapping[str, Any]) -> CatalogueEntry:
+    found = own or near
     facts: dict[str, Any] = {key: value for key, kind in _FACTS.items() if type(value := found.get(key)) is kind}
     facts |= {key: row.get(key) for key in _PLAIN} | {key: bool(row.get(key)) for key in _FLAGS}
-    kind, reason = (None, None) if config else _drop(row)
+    decision = decide(row, bool(found))
     return CatalogueEntry(
         model_id=row["model_id"],
         rank=row["rank"],
         downloads=row["downloads"],
         likes=row.get("likes") or 0,
         architectures=tuple(row.get("architectures") or ()),
-        config=dict(config) if config else None,
-        near_config=dict(near["config"]) if near else None,
-        weights_form=WeightsForm.UNKNOWN,
-        dropped_kind=kind,
-        dropped_reason=reason,
+        config=dict(found["config"]) if found else None,
+        near_config=dict(near["config"]) if near and not own else None,
+        bidirectional=is_bidirectional(row, str(found.get("note") or "")),
+        weights_form=decision.weights_form,
+        dropped_kind=decision.kind,
+        dropped_reason=decision.reason,
         **facts,
     )
-
-
-def _drop(row: dict[str, Any]) -> tuple[str, str]:
-    """Why a row without a configuration is dropped: what the row says, and the failure kind that fits it."""
-    reason = row.get("reason") or "the catalogue holds no configuration for it"
-    kind = FailureKind.REMOTE_CODE if row.get("custom_code") else FailureKind.UNKNOWN_ARCHITECTURE
-    return str(kind), f"{row['model_id']!r}: {reason}."

@@ -61,6 +61,12 @@ def pooling_mode(pooling: str | None) -> str | None:
     return _OWN_POOLING.get(pooling or "", pooling)
 
 
+def pooled_by(pooling: str | None) -> str:
+    """The mode that a row's model is run with: its own where the written chain declares it, else the mean."""
+    mode = pooling_mode(pooling)
+    return mode if mode in _POOLING_MODES and mode is not None else "mean"
+
+
 def _chain(entry: CatalogueEntry, mode: str) -> dict[str, Any]:
     kinds = ["Transformer", "Pooling"] + (["Normalize"] if entry.normalize else [])
     paths = ["", "1_Pooling", "2_Normalize"]

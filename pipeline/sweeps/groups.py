@@ -1,8 +1,9 @@
 """Groups: checkpoints whose verdict on synthetic weights is one verdict. One of them is executed, the others follow it.
 
 Two checkpoints are of one group if their configurations differ in nothing but names, vocabulary size and special token
-ids, and their rows tell the inspection the same. Synthetic weights are drawn from the configuration, so what such a
-verdict says of one it says of all; with real weights every checkpoint is executed itself.
+ids, and their sentences are pooled alike. Synthetic weights are drawn from the configuration, so what such a verdict
+says of one it says of all; with real weights every checkpoint is executed itself. Who may load the weights, what code
+lies beside them and what a Dense layer does on the host afterwards reach no verdict on synthetic weights.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from sqlalchemy.orm import Session, aliased
 
 from agents.types import canonical
 from pipeline.catalogue.entry import CatalogueEntry as Listed
+from pipeline.catalogue.entry import WeightsForm
+from pipeline.catalogue.folder import pooled_by
 from pipeline.inspection.digest import graph_fields
 from pipeline.sweeps.models import CatalogueEntry, Checkpoint, CheckpointStatus
 
 VOCABULARY = frozenset({"vocab_size"})
 SPECIAL_TOKENS = ("_token_id", "_token_index")
-FACTS = ("gated", "custom_code", "weights_form", "pooling", "dense")
-"""What a row tells the inspection and the comparison beside the configuration."""
 
 EXECUTED, NEW, REAL = range(3)
 """Who speaks for a group: one that was executed on synthetic weights before one without a status; one with a verdict on
@@ -35,7 +36,7 @@ def group_key(entry: Listed) -> str | None:
     if not entry.config:
         return None
     dtype = entry.config.get("dtype") or entry.config.get("torch_dtype")
-    facts = [str(getattr(entry, name)) for name in FACTS]
+    facts = [str(entry.weights_form is WeightsForm.ADAPTER), pooled_by(entry.pooling)]
     return hashlib.sha256(canonical([_shape(graph_fields(entry.config)), dtype, facts])).hexdigest()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.catalogue.entry import CatalogueEntry
+from pipeline.catalogue.entry import CatalogueEntry, WeightsForm
 from pipeline.database.accounts import local_reviewer
 from pipeline.database.unit_of_work import reading, unit_of_work
 from pipeline.review import service as review
@@ -60,12 +60,19 @@ def test_names_vocabulary_and_special_tokens_make_no_other_group(entry: Entry, c
         {"config": {**BERT, "hidden_size": 128}},
         {"config": {**BERT, "dtype": "bfloat16"}},
         {"pooling": "cls"},
-        {"gated": True},
-        {"custom_code": True},
+        {"weights_form": WeightsForm.ADAPTER},
     ],
 )
 def test_what_may_change_a_verdict_makes_another_group(entry: Entry, other: dict[str, Any]) -> None:
     assert group_key(entry("a/1", **{"config": BERT, **other})) != group_key(entry("a/2", config=BERT))
+
+
+@pytest.mark.parametrize(
+    "same",
+    [{"gated": True}, {"custom_code": True}, {"dense": "64->32"}, {"pooling": "mean"}, {"pooling": "splade-max"}],
+)
+def test_what_reaches_no_verdict_on_synthetic_weights_makes_no_other_group(entry: Entry, same: dict[str, Any]) -> None:
+    assert group_key(entry("a/1", config=BERT, **same)) == group_key(entry("a/2", config=BERT))
 
 
 def test_a_row_without_a_configuration_has_no_group(entry: Entry) -> None:

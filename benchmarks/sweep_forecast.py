@@ -1,0 +1,79 @@
+"""What capability alone says of every group of a catalogue: kept as it comes, so that a stopped scan goes on."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.kept import Kept, digest_of
+from pipeline.catalogue.entry import CatalogueEntry
+from pipeline.sweeps.groups import group_key
+
+SOURCES = (
+    "sim_backend",
+    "adapters/*.py",
+    "adapters/patches",
+    "adapters/releases/*.py",
+    "pipeline/execution/capture.py",
+)
+"""What decides a forecast beside the adapter, which is named in the answer's key."""
+
+
+def speakers_of(entries: Sequence[CatalogueEntry]) -> dict[str, list[CatalogueEntry]]:
+    """The rows that are taken, by group, the most downloaded group first; the first of each speaks for it."""
+    groups: dict[str, list[CatalogueEntry]] = {}
+    for entry in entries:
+        key = None if entry.dropped else group_key(entry)
+        if key is not None:
+            groups.setdefault(key, []).append(entry)
+    return dict(sorted(groups.items(), key=lambda item: -sum(entry.downloads for entry in item[1])))
+
+
+class Forecasts:
+    """Forecasts by group on one profile, in `folder`: families first, then one report per (group, adapter)."""
+
+    def __init__(self, folder: Path, profile: str) -> None:
+        version = digest_of(SOURCES)
+        self.folder, self.profile, self.made = folder, profile, 0
+        self._families = Kept(folder / "families.jsonl", f"{profile} {digest_of(('adapters/*.py',))}")
+        self._reports = Kept(folder / "forecasts.jsonl", f"{profile} {version}")
+
+    def of(self, key: str, entry: CatalogueEntry) -> dict[str, Any]:
+        """The forecast of a group, made now if it is not kept."""
+        from pipeline.execution.check import matching_manifest
+
+        family = self._families.answer(key, lambda: self._family(entry))
+        manifest = matching_manifest(family["family"], self.profile) if family["family"] else None
+        name = f"{key} {manifest['digest'] if manifest else 'stock'}"
+        answer: dict[str, Any] = self._reports.answer(name, lambda: self._forecast(entry))
+        return answer
+
+    def _family(self, entry: CatalogueEntry) -> dict[str, Any]:
+        from pipeline.execution.predict import family_of_entry
+
+        try:
+            return {"family": family_of_entry(entry, self.profile, self.folder)["family"]}
+        except Exception:  # noqa: BLE001 - the forecast says what is wrong
+            return {"family": None}
+
+    def _forecast(self, entry: CatalogueEntry) -> dict[str, Any]:
+        from pipeline.execution.predict import Forecast, forecast
+
+        began = time.process_time()
+        try:
+            found = forecast(entry, self.profile, self.folder)
+        except Exception as error:  # noqa: BLE001 - one group must not end the scan
+            found = Forecast(None, kind="infra", reason=f"{type(error).__name__}: {str(error)[:200]}")
+        self.made += 1
+        spent = round(time.process_time() - began, 2)
+        sys.stderr.write(f"{spent:>7} CPU-s  {found.supported}  {entry.model_id}  {found.reason[:90]}\n")
+        return {**found.to_dict(), "cpu_seconds": spent}
+
+
+def forecasts_of(entries: Sequence[CatalogueEntry], folder: Path, profile: str) -> dict[str, dict[str, Any]]:
+    """The forecast of every group, by group."""
+    forecasts = Forecasts(folder, profile)
+    return {key: forecasts.of(key, group[0]) for key, group in speakers_of(entries).items()}

@@ -1,0 +1,84 @@
+"""What capability alone says of a catalogue row: would it be supported, and if not, why. Nothing is executed.
+
+The same inspection, adapter and capability report as in a sweep's first two stages, without runs, rows or children:
+only stock classes on fake tensors and the library's own patches are used. It is a forecast, never a verdict.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.catalogue.entry import CatalogueEntry
+from pipeline.errors import CheckpointProblem
+from pipeline.execution.capture import capture
+from pipeline.execution.check import matching_manifest
+from pipeline.execution.inspect import inspect_subject
+from pipeline.execution.subject import subject_from_spec
+
+CAUSES = 6
+"""Operations kept of a report that has failures, the most frequent first."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """`supported` is None where we failed; `kind` and `reason` say why it is not True. `causes` are "kind op"."""
+
+    supported: bool | None
+    family: str | None = None
+    adapter: str | None = None
+    digest: str | None = None
+    kind: str | None = None
+    reason: str = ""
+    causes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {**asdict(self), "causes": list(self.causes)}
+
+
+def family_of_entry(entry: CatalogueEntry, profile: str, data: Path) -> dict[str, Any]:
+    """OUT of the inspection of a row on synthetic weights. Raises CheckpointProblem."""
+    return inspect_subject(_spec(entry, profile, data))
+
+
+def forecast(entry: CatalogueEntry, profile: str, data: Path, manifest: dict[str, Any] | None = None) -> Forecast:
+    """What the first two stages say of the row with `manifest`, or the bundled adapter of its family."""
+    try:
+        found = family_of_entry(entry, profile, data)
+        chosen = manifest or matching_manifest(found["family"], profile)
+        captured = _captured(entry, profile, data, found, chosen)
+    except CheckpointProblem as problem:
+        return Forecast(False, kind=problem.kind, reason=str(problem))
+    named = {"family": found["family"], "adapter": chosen and chosen["name"], "digest": chosen and chosen["digest"]}
+    if captured["outcome"] == "passed":
+        return Forecast(True, **named)
+    kind, reason = _why(captured, chosen)
+    return Forecast(False, **named, kind=kind, reason=reason, causes=_causes(captured["failures"]))
+
+
+def _captured(
+    entry: CatalogueEntry, profile: str, data: Path, found: dict[str, Any], manifest: dict[str, Any] | None
+) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="spyre-forecast-") as work:
+        spec = {**_spec(entry, profile, data), "workdir": work, "adapter": manifest, "family": found["family"]}
+        return capture(subject_from_spec({**spec, "checkpoint_dir": found["checkpoint_dir"]}))
+
+
+def _spec(entry: CatalogueEntry, profile: str, data: Path) -> dict[str, Any]:
+    listed = {"model": entry.model_id, "revision": entry.revision, "entry": entry.to_dict(), "config": entry.config}
+    return {**listed, "profile": profile, "weights": "synthetic", "data_dir": str(data)}
+
+
+def _why(captured: dict[str, Any], manifest: dict[str, Any] | None) -> tuple[str, str]:
+    first = captured["failures"][0]
+    with_what = f"adapter {manifest['name']}" if manifest else "no adapter matches its structure; stock"
+    return str(first["kind"]), f"{with_what}: {captured['reason']}"
+
+
+def _causes(failures: list[dict[str, Any]]) -> tuple[str, ...]:
+    counted = Counter(f"{failure['kind']} {failure['op']}" for failure in failures)
+    return tuple(cause for cause, _ in counted.most_common(CAUSES))
