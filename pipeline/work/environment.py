@@ -31,14 +31,15 @@ NO_PART_OF_A_VERDICT = {
         "diagnose.py",
         "diagnose_run.py",
         "diagnosis_report.py",
+        "predict.py",
         "draft.py",
         "reproduce.py",
         "scripts.py",
         "check.py",
     ),
 }
-"""Folders and files of a source that measure the gate, diagnose or draft, and give no verdict: a new entry of the
-corpus or another sentence of a diagnosis leaves every verdict as it is."""
+"""Folders and files of a source that measure the gate, diagnose, draft or forecast, and give no verdict: a new entry of
+the corpus or another sentence of a diagnosis leaves every verdict as it is."""
 SUFFIXES = {".py", ".cpp", ".h", ".yaml", ".yml", ".json"}
 
 
