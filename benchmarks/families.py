@@ -25,7 +25,10 @@ from benchmarks.controls import cut_vocabulary
 
 HERE = Path(__file__).parent
 PROFILE = "profile-2026-08"
-DRAFTERS = "rules"
+OWN_SETTINGS = {"DRAFTERS": "rules", "RELEASES": "none", "WORKERS": "2", "REPRODUCERS_S": "0"}
+"""Of the installations: nothing is released yet, and nobody reads scripts of diagnoses."""
+CPU = "cpu.jsonl"
+"""In an installation: CPU seconds of each run."""
 
 
 def load_table() -> dict[str, dict[str, Any]]:
@@ -96,7 +99,7 @@ def installation(folder: Path, profile: str) -> Iterator[Any]:
     from pipeline.settings import get_settings
     from pipeline.work.installation import prepare_installation, take_charge
 
-    own = {"DATA_DIR": str(folder), "PROFILE": profile, "DRAFTERS": DRAFTERS, "RELEASES": "none", "WORKERS": "2"}
+    own = {"DATA_DIR": str(folder), "PROFILE": profile, **OWN_SETTINGS}
     os.environ.update({f"SPYRE_FACTORY_{name}": value for name, value in own.items()})
     get_settings.cache_clear()
     settings = get_settings()
@@ -123,11 +126,16 @@ def loop(name: str, folder: Path, profile: str, seconds: float = inf) -> None:
         options = SweepOptions(profile=profile, weights="synthetic", releases="none")
         with unit_of_work() as session:
             start_sweep(session, "families", [entry_of(name)], options)
-        work(latest)
+        for run, cpu in work(latest):
+            with (folder / CPU).open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"run": run, "cpu": cpu}) + "\n")
 
 
-def work(latest: float = inf) -> None:
-    """Run what is queued, in this process, until nothing can be run now or the clock is at `latest`."""
+def work(latest: float = inf) -> Iterator[tuple[int, float]]:
+    """Run what is queued, in this process, until nothing can be run now or the clock is at `latest`.
+
+    Of each run its number and the CPU seconds of the processes that it started.
+    """
     from pipeline.database.unit_of_work import unit_of_work
     from pipeline.work import repository
     from pipeline.work.worker import work_on
@@ -137,7 +145,11 @@ def work(latest: float = inf) -> None:
             chosen = repository.take_to_send(session, 1)
         if not chosen:
             return
+        before = os.times()
         work_on(chosen[0])
+        after = os.times()
+        spent = after.children_user + after.children_system - before.children_user - before.children_system
+        yield chosen[0], round(spent, 1)
 
 
 def approve(folder: Path, profile: str, reviewer: str, reason: str) -> int:
@@ -175,7 +187,8 @@ def bundle(root: Path, profile: str, out: Path, only: Collection[str] = ()) -> l
     from adapters.releases.manifest import manifest_from_dict, merged
 
     written = []
-    for name, members in adapter_names().items():
+    for plain, members in adapter_names().items():
+        name = name_on(plain, profile)
         asked = [f for f in members if (root / f).is_dir() and (not only or f in only)]
         found = [data for f in asked for data in released(root / f, profile)]
         path = out / f"{name}.json"
@@ -184,6 +197,11 @@ def bundle(root: Path, profile: str, out: Path, only: Collection[str] = ()) -> l
             path.write_text(json.dumps(merged(name, list(manifests.values())).to_dict(), indent=1) + "\n")
             written.append(path)
     return written
+
+
+def name_on(adapter: str, profile: str) -> str:
+    """An adapter's name on a profile: that of the default profile is plain, for a name stands for one profile."""
+    return adapter if profile == PROFILE else f"{adapter}-{profile.removeprefix('profile-')}"
 
 
 def kept(path: Path) -> dict[str, Any]:
@@ -217,7 +235,18 @@ def row_of(name: str, folder: Path, profile: str) -> dict[str, Any]:
             "candidates": [_candidate(row) for row in candidates],
             "adapted": _stage(runs, ("execute",), adapted=True),
             "seconds": {run.stage: round(run.seconds or 0) for run in runs},
+            "cpu": cpu_of(folder, {run.id: run.stage for run in runs}),
         }
+
+
+def cpu_of(folder: Path, stages: dict[int, str]) -> dict[str, float]:
+    """CPU seconds by stage; those of a run that was begun more than once are added."""
+    spent: Counter[str] = Counter()
+    path = folder / CPU
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
+        entry = json.loads(line)
+        spent[stages.get(entry["run"], "other")] += entry["cpu"]
+    return {stage: round(seconds, 1) for stage, seconds in spent.items()}
 
 
 def _stage(runs: list[Any], stages: tuple[str, ...], *, adapted: bool) -> dict[str, Any] | None:
@@ -266,7 +295,8 @@ def as_line(row: dict[str, Any]) -> str:
     state = last.get("state", "no candidate")
     return (
         f"{row['family']:<19} {row['profile'][-7:]} stock {stock.get('outcome', '-')} ({why}); {patches}; {state}, "
-        f"{figures}, fallbacks {last.get('fallbacks')}, adapted {adapted}; {said[:300] if state != 'released' else ''}"
+        f"{figures}, fallbacks {last.get('fallbacks')}, adapted {adapted}; CPU {sum(row['cpu'].values()):.0f} s; "
+        f"{said[:300] if state != 'released' else ''}"
     )
 
 

@@ -47,6 +47,9 @@ class Settings(BaseSettings):
     """Ask the model for advice on each patch that passed, in a conversation without its author's opinion."""
     demo: bool = False
     """True marks the database as a demonstration; its figures are never published."""
+    reproducers_s: float = Field(default=15.0, ge=0)
+    """Seconds of the processor that a diagnosis may spend on its scripts; with 0 it makes none. The command has no
+    limit."""
     child_module: str = "pipeline.execution.child"
     """What runs a stage's body: a module, or a file that ends in `.py`."""
     free_disk_floor_mb: int = Field(default=512, ge=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.resources import files
+from typing import Any
 
 from torch import nn
 from transformers import PreTrainedConfig
@@ -11,6 +12,8 @@ from ..describe import describe, matches
 from ..errors import StructureUnknown, WrongTask
 from .manifest import Manifest, load_manifest
 
+DEFAULT_PROFILE = "profile-2026-08"
+"""The profile whose adapters a look-up without a profile prefers."""
 _loaded: list[Manifest] = []
 _withdrawn: dict[str, str] = {}
 
@@ -42,11 +45,18 @@ def withdrawal_of(manifest: Manifest) -> str | None:
 
 
 def bundled_manifests() -> list[Manifest]:
-    """The adapters that ship with the package, newest version first. Raises ManifestRefused for a broken one."""
+    """The adapters that ship with the package: those of the default profile first, then those of newer profiles.
+
+    Of one name the newest version is first. Raises ManifestRefused for a broken one.
+    """
     folder = files(__package__)
     names = sorted((e.name for e in folder.iterdir() if e.name.endswith(".json")), reverse=True)
     manifests = [load_manifest(str(folder / name)) for name in names]
-    return sorted(manifests, key=lambda m: (m.name, _version_key(m)), reverse=True)
+    return sorted(manifests, key=_place, reverse=True)
+
+
+def _place(manifest: Manifest) -> tuple[Any, ...]:
+    return (manifest.profile == DEFAULT_PROFILE, manifest.profile, manifest.name, _version_key(manifest))
 
 
 def _version_key(manifest: Manifest) -> tuple[int, ...]:
@@ -59,7 +69,8 @@ def find(
     """The adapter whose predicate matches, or None. A config is enough; no weight is read.
 
     Loaded bundles come first, then the adapters that ship with the package; withdrawn ones are left out. `profile`
-    keeps only adapters made for that device profile; `bundled=False` looks at loaded ones only.
+    keeps only adapters made for that device profile; without it, bundled ones of the default profile come before those
+    of others. `bundled=False` looks at loaded ones only.
     """
     candidates = [*_loaded, *(bundled_manifests() if bundled else [])]
     candidates = [m for m in candidates if profile in (None, m.profile) and m.digest not in _withdrawn]

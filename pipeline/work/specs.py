@@ -58,16 +58,12 @@ def job_of(session: Session, run_id: int, settings: Settings) -> Job:
     return Job(stage, spec, entry_of(checkpoint), flow.folder_of(session, run), run.request_id, run.environment)
 
 
-REPRODUCERS_S = 15.0
-"""Seconds of the processor that a service spends on the scripts of one diagnosis; the command has no limit."""
-
-
 def _stage_part(session: Session, run: Run, checkpoint: Checkpoint, settings: Settings) -> dict[str, Any]:
     """What only one stage is told. Hidden seeds go to the verification alone, never to a drafter."""
     if run.stage == StageName.DRAFT:
         return _draft_part(session, run, checkpoint, settings)
     if run.stage == StageName.DIAGNOSE:
-        return {"reproducers": True, "reproducers_s": REPRODUCERS_S}
+        return {"reproducers": settings.reproducers_s > 0, "reproducers_s": settings.reproducers_s}
     if run.stage == StageName.VERIFY and run.candidate_id:
         return {"seeds": candidates.hidden_seeds(session, run.candidate_id, run.tier).to_dict()}
     return {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -70,9 +71,10 @@ def test_a_line_says_what_a_family_has_and_where_it_stops() -> None:
     row = {
         "family": "bert", "profile": "profile-2026-08", "stock": {"outcome": "failed", "kinds": {"layout": 2}},
         "candidates": [refused], "adapted": None, "draft": None, "diagnosis": None,
+        "cpu": {"capture": 1.6, "execute": 2.0},
     }  # fmt: skip
     line = as_line(row)
-    assert all(word in line for word in ("bert", "layout", "P20(rules)", "refused", "too far off"))
+    assert all(word in line for word in ("bert", "layout", "P20(rules)", "refused", "too far off", "CPU 4 s"))
 
 
 def test_after_its_time_no_further_stage_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,5 +84,15 @@ def test_after_its_time_no_further_stage_is_begun(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("pipeline.database.unit_of_work.unit_of_work", nullcontext)
     monkeypatch.setattr("pipeline.work.repository.take_to_send", lambda *_: [len(begun) + 1])
     monkeypatch.setattr("pipeline.work.worker.work_on", begun.append)
-    families.work(latest=5.0)
-    assert begun == [1, 2]
+    assert [run for run, _ in families.work(latest=5.0)] == begun == [1, 2]
+
+
+def test_cpu_seconds_are_added_by_stage(tmp_path: Path) -> None:
+    assert families.cpu_of(tmp_path, {}) == {}
+    (tmp_path / families.CPU).write_text('{"run": 1, "cpu": 2.5}\n{"run": 1, "cpu": 1.0}\n{"run": 2, "cpu": 3.0}\n')
+    assert families.cpu_of(tmp_path, {1: "verify", 2: "draft"}) == {"verify": 3.5, "draft": 3.0}
+
+
+def test_an_adapter_has_a_name_of_its_own_on_another_profile() -> None:
+    assert families.name_on("mpnet", families.PROFILE) == "mpnet"
+    assert families.name_on("mpnet", "profile-2026-09") == "mpnet-2026-09"

@@ -6,13 +6,14 @@ from typing import Any
 
 from torch import nn
 
+from adapters.releases.lookup import DEFAULT_PROFILE
 from benchmarks.families import adapter_names, entry_of
 from pipeline.releases.service import bundled_manifests, families_of
 from pipeline.weights.synthetic.build import build_stock, load_config
 from tests.adapters.conftest import lively
 
-RELEASED = [(m["name"], family) for m in bundled_manifests() for family in families_of(m)]
-"""(adapter, family) of everything that is bundled."""
+RELEASED = [(m["name"], f) for m in bundled_manifests() if m["profile"] == DEFAULT_PROFILE for f in families_of(m)]
+"""(adapter, family) of everything that is bundled for the default profile."""
 HEADS = ("num_attention_heads", "n_heads", "num_heads", "n_head")
 WIDTHS = ("hidden_size", "dim", "d_model", "n_embd", "emb_dim")
 INNER = ("intermediate_size", "hidden_dim", "d_ff", "n_inner")

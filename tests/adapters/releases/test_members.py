@@ -124,6 +124,20 @@ def test_profiles_are_not_merged(adapter: Manifest) -> None:
         merged("mixed", [adapter.for_family("by-id"), replace(adapter, profile="profile-2026-09")])
 
 
+def test_without_a_profile_the_default_one_s_adapter_is_found(
+    make_model: Callable[[str], nn.Module], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = make_model("bert")
+    usual = manifest_of(model, "encoders", SHARED)
+    later = replace(usual, name="encoders-2026-09", profile="profile-2026-09")
+    for manifest in (usual, later):
+        (tmp_path / f"{manifest.name}.json").write_text(json.dumps(manifest.to_dict()))
+    monkeypatch.setattr(lookup, "files", lambda _package: tmp_path)
+    assert find(model) == usual
+    assert find(model, profile="profile-2026-09") == later
+    assert find(model, profile="profile-2026-04") is None
+
+
 def test_any_is_one_of_several_predicates_and_nothing_beside() -> None:
     assert matches({"any": [{"norm": "pre"}, {"norm": "post"}]}, {"norm": "post"})
     assert not matches({"any": [{"norm": "pre"}]}, {"norm": "post"})
