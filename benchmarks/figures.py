@@ -50,8 +50,16 @@ def median_figure(
     return Figure(name, round(statistics.median(samples), 4), unit, target, kept, cpu_seconds=cpu)
 
 
-def main(groups: Groups, description: str | None, arguments: Sequence[str] | None = None) -> int:
-    """Measure the groups (with `--only PATTERN` those whose name matches), print them; 1 if a target is missed."""
+def main(
+    groups: Groups,
+    description: str | None,
+    arguments: Sequence[str] | None = None,
+    more: Callable[[], Mapping[str, Any]] = dict,
+) -> int:
+    """Measure the groups (with `--only PATTERN` those whose name matches), print them; 1 if a target is missed.
+
+    `more` is asked at the end for what the JSON document holds beside the figures.
+    """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="one document, with all samples")
     parser.add_argument("--only", metavar="PATTERN", default="", help=f"groups of figures: {', '.join(groups)}")
@@ -60,7 +68,7 @@ def main(groups: Groups, description: str | None, arguments: Sequence[str] | Non
     if not names:
         parser.error(f"no group of figures matches {chosen.only!r}; there are {', '.join(groups)}")
     figures = [figure for name in names for figure in _measured(groups[name])]
-    sys.stdout.write(render(figures, chosen.json) + "\n")
+    sys.stdout.write(render(figures, chosen.json, **more()) + "\n")
     return 0 if all(f.met for f in figures) else 1
 
 

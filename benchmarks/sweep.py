@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,7 @@ import psutil
 from benchmarks.figures import Figure, main
 from benchmarks.installation import settings_of
 from benchmarks.kept import cache_folder
+from benchmarks.sweep_report import Outputs, calibration_figures, figures_of, report_of, write
 from pipeline.catalogue.entry import CatalogueEntry
 from pipeline.catalogue.service import load_catalogue
 from pipeline.cli.sweep import run_sweep
@@ -42,8 +41,6 @@ WORKERS = 2
 GIB = 2**30
 ADDED = 1_000
 PARTS = "parts.json"
-PLAIN = ("exact", "matched", "inferred")
-"""How sure a row's configuration is, where the stock class is its own; all else is "mapping unverified"."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +50,9 @@ class Bench:
     catalog: str
     data: Path
     top: int | None
+    outputs: Outputs = field(default_factory=Outputs)
+    more: dict[str, Any] = field(default_factory=dict)
+    """What the JSON document holds beside the figures: the report, once it is made."""
 
     def options(self) -> SweepOptions:
         """Synthetic weights, bundled releases, sweep tier."""
@@ -91,37 +91,20 @@ def measure_import(bench: Bench) -> Iterator[Figure]:
 def measure_sweep(bench: Bench) -> Iterator[Figure]:
     """The whole sweep, resumed if it was stopped: time, memory, then what it found."""
     with installed(bench.data / "sweep") as settings, Watch() as watch, parts(bench) as spent:
-        report = run_sweep(settings, bench.catalog, bench.options(), resume=True, progress=True)
+        run_sweep(settings, bench.catalog, bench.options(), resume=True, progress=True)
     yield Figure("cold sweep", round(sum(spent), 1), "s", 3600.0, tuple(spent))
     yield Figure("memory of all its processes, highest", round(watch.highest / GIB, 2), "GiB", 12.0)
-    (bench.data / "report.json").write_text(json.dumps(report))
-    yield from found_figures(bench.entries(), report)
 
 
-def found_figures(entries: Sequence[CatalogueEntry], report: dict[str, Any]) -> Iterator[Figure]:
-    """Supported and passing by count and by downloads; rows whose mapping nobody verified are shown apart."""
-    rows = {row["model"]: row for row in report["models"]}
-    pairs = [(entry, rows[entry.model_id]) for entry in entries if entry.model_id in rows]
-    passing = [(entry, row) for entry, row in pairs if row["outcome"] == "passed"]
-    plain = [entry for entry, _ in passing if is_plain(entry)]
-    whole, scale = sum(entry.downloads for entry, _ in pairs), len(pairs) / 10_000
-    downloads = sum(entry.downloads for entry, _ in passing)
-    yield Figure("passing at the sweep tier, synthetic weights", len(passing), "", 9_200 * scale, at_least=True)
-    yield Figure("of these with a plain mapping", len(plain), "", 0.0, at_least=True)
-    yield Figure("downloads of the passing", round(100 * downloads / max(whole, 1), 2), "%", 98.0, at_least=True)
-    for reason, count in Counter(why(row) for _, row in pairs if row["outcome"] != "passed").most_common(12):
-        sys.stderr.write(f"not passing: {count:>5}  {reason}\n")
-
-
-def is_plain(entry: CatalogueEntry) -> bool:
-    """True if the stock class is the model's own: a listed configuration and no code of its own."""
-    return entry.config_confidence in PLAIN and not entry.custom_code
-
-
-def why(row: dict[str, Any]) -> str:
-    """The reason of a row that does not pass, without the model's name."""
-    reason = re.sub(r"'[^']*'", "…", row["reason"] or "")[:100]
-    return f"{row['kind'] or row['outcome']}: {reason}"
+def measure_report(bench: Bench) -> Iterator[Figure]:
+    """Supported by forecast and passing by execution as far as the sweep has come; the files that are asked for."""
+    entries = bench.entries()
+    with installed(bench.data / "sweep") as settings:
+        report = report_of(entries, bench.data / "forecasts", PROFILE, settings)
+    bench.more["report"] = report
+    figures = [*figures_of(report), *calibration_figures(report)]
+    yield from figures
+    write(report, figures, bench.outputs)
 
 
 def measure_again(bench: Bench) -> Iterator[Figure]:
@@ -196,6 +179,7 @@ def _resident(process: psutil.Process) -> int:
 GROUPS: dict[str, Callable[[Bench], Iterable[Figure]]] = {
     "import": measure_import,
     "sweep": measure_sweep,
+    "report": measure_report,
     "again": measure_again,
 }
 
@@ -206,9 +190,12 @@ def measure(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--catalog", required=True)
     parser.add_argument("--data", type=Path, default=cache_folder() / "sweep")
     parser.add_argument("--top", type=int)
+    for name in ("page", "html", "csv"):
+        parser.add_argument(f"--{name}", type=Path, help="file to write the report to")
     chosen, others = parser.parse_known_args(arguments)
-    bench = Bench(chosen.catalog, chosen.data, chosen.top)
-    return main({name: partial(group, bench) for name, group in GROUPS.items()}, __doc__, others)
+    bench = Bench(chosen.catalog, chosen.data, chosen.top, Outputs(chosen.page, chosen.html, chosen.csv))
+    groups = {name: partial(group, bench) for name, group in GROUPS.items()}
+    return main(groups, __doc__, others, more=lambda: bench.more)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,10 @@ CAUSES = 6
 
 @dataclass(frozen=True)
 class Forecast:
-    """`supported` is None where we failed; `kind` and `reason` say why it is not True. `causes` are "kind op"."""
+    """`supported` is None where we failed; `kind` and `reason` say why it is not True. `causes` are "kind op".
+
+    `causal`: the stock class masks what comes after a token.
+    """
 
     supported: bool | None
     family: str | None = None
@@ -34,6 +37,7 @@ class Forecast:
     kind: str | None = None
     reason: str = ""
     causes: tuple[str, ...] = ()
+    causal: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -53,8 +57,9 @@ def forecast(entry: CatalogueEntry, profile: str, data: Path, manifest: dict[str
         captured = _captured(entry, profile, data, found, chosen)
     except CheckpointProblem as problem:
         return Forecast(False, kind=problem.kind, reason=str(problem))
-    named = {"family": found["family"], "adapter": chosen and chosen["name"], "digest": chosen and chosen["digest"]}
-    if captured["outcome"] == "passed":
+    named = {"family": found["family"], "causal": bool(found["description"].get("causal"))}
+    named |= {"adapter": chosen and chosen["name"], "digest": chosen and chosen["digest"]}
+    if captured["outcome"] == "passed" and (chosen or not captured["predicted"]):
         return Forecast(True, **named)
     kind, reason = _why(captured, chosen)
     return Forecast(False, **named, kind=kind, reason=reason, causes=_causes(captured["failures"]))
@@ -74,6 +79,9 @@ def _spec(entry: CatalogueEntry, profile: str, data: Path) -> dict[str, Any]:
 
 
 def _why(captured: dict[str, Any], manifest: dict[str, Any] | None) -> tuple[str, str]:
+    if not captured["failures"]:
+        said = captured["predicted"][0]["message"]
+        return "wrong_values", f"no adapter matches its structure; a known defect is predicted: {said}"
     first = captured["failures"][0]
     with_what = f"adapter {manifest['name']}" if manifest else "no adapter matches its structure; stock"
     return str(first["kind"]), f"{with_what}: {captured['reason']}"

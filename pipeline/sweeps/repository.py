@@ -129,6 +129,15 @@ def sweep_runs(session: Session, sweep_id: int, checkpoint_ids: Sequence[int] | 
     return [(run, fresh) for run, fresh in rows]
 
 
+def stage_costs(session: Session, sweep_id: int) -> dict[str, dict[str, float]]:
+    """The `runs` and their `seconds` of every stage that a sweep ran anew, the dearest first."""
+    spent = func.coalesce(func.sum(Run.seconds), 0.0)
+    query = select(Run.stage, func.count(Run.id), spent).join(SweepRun, SweepRun.run_id == Run.id)
+    query = query.where(SweepRun.sweep_id == sweep_id, SweepRun.fresh, Run.state == RunState.DONE)
+    rows = session.execute(query.group_by(Run.stage).order_by(spent.desc()))
+    return {stage: {"runs": count, "seconds": float(seconds or 0.0)} for stage, count, seconds in rows}
+
+
 def find_capability(session: Session, graph_key: str, adapter_digest: str, environment: str) -> Capability | None:
     """The cached capability report for this graph, adapter and environment."""
     key = {"graph_key": graph_key, "adapter_digest": adapter_digest, "environment": environment}

@@ -281,6 +281,9 @@ def _status_outcome(run: Run) -> str:
 
 
 def _supported(run: Run) -> bool:
+    """What capability says with the adapter, whatever the verdict; a stock model that fails its own needs one."""
+    if run.stage == StageName.EXECUTE and run.adapter_id is not None:
+        return run.outcome in (Outcome.PASSED, Outcome.FAILED)
     return run.outcome == Outcome.PASSED and run.stage in (StageName.CAPTURE, StageName.EXECUTE)
 
 

@@ -1,4 +1,4 @@
-"""The benchmark of the whole sweep counts what its report says, and goes on where it was stopped."""
+"""The benchmark of the whole sweep goes on where it was stopped, and its page says what its report says."""
 
 from __future__ import annotations
 
@@ -7,31 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.sweep import Bench, found_figures, is_plain, parts
+from benchmarks.sweep import Bench, parts
+from benchmarks.sweep_forecast import speakers_of
+from benchmarks.sweep_report import Outputs, calibration_figures, figures_of, write
 from pipeline.catalogue.entry import CatalogueEntry
+from pipeline.sweeps.catalogue_report import catalogue_report
+from pipeline.sweeps.standing import standings
+
+BERT = {"model_type": "bert", "hidden_size": 64}
 
 
 def listed(number: int, **over: object) -> CatalogueEntry:
-    values = {"downloads": 100, "config_confidence": "exact", **over}
+    values = {"downloads": 100, "config": BERT, "config_confidence": "exact", "model_type": "bert", **over}
     return CatalogueEntry(f"a/{number}", number, **values)  # type: ignore[arg-type]
-
-
-def told(number: int, outcome: str) -> dict[str, object]:
-    return {"model": f"a/{number}", "outcome": outcome, "kind": None, "reason": "because of 'a/1'"}
-
-
-def test_passing_rows_count_by_number_and_by_downloads() -> None:
-    entries = [listed(1, downloads=970), listed(2, custom_code=True), listed(3, downloads=30)]
-    report = {"models": [told(1, "passed"), told(2, "passed"), told(3, "failed")]}
-    figures = [figure.value for figure in found_figures(entries, report)]
-    assert figures == [2, 1, pytest.approx(97.27)]
-
-
-@pytest.mark.parametrize(
-    ("over", "plain"), [({}, True), ({"custom_code": True}, False), ({"config_confidence": "near"}, False)]
-)
-def test_a_mapping_is_plain_if_the_stock_class_is_the_model_s_own(over: dict[str, object], plain: bool) -> None:
-    assert is_plain(listed(1, **over)) is plain
 
 
 def test_the_time_of_a_stopped_part_is_kept(tmp_path: Path) -> None:
@@ -41,3 +29,28 @@ def test_the_time_of_a_stopped_part_is_kept(tmp_path: Path) -> None:
     with parts(bench) as spent:
         assert len(spent) == 1
     assert len(json.loads((tmp_path / "parts.json").read_text())) == 2
+
+
+def test_the_group_with_most_downloads_is_forecast_first_and_dropped_rows_are_not() -> None:
+    wide = {"config": {**BERT, "hidden_size": 128}}
+    entries = [listed(1), listed(2, downloads=900, **wide), listed(3, dropped_kind="gated", dropped_reason="no")]
+    assert [[entry.rank for entry in group] for group in speakers_of(entries).values()] == [[2], [1]]
+
+
+def test_the_written_page_holds_the_figures_and_no_row_of_the_catalogue(tmp_path: Path) -> None:
+    report = catalogue_report(standings([listed(1), listed(2)], {}, {"a/1": {"outcome": "passed"}}))
+    figures = [*figures_of(report), *calibration_figures(report)]
+    write(report, figures, Outputs(tmp_path / "p.md", tmp_path / "p.html", tmp_path / "p.csv"))
+    for name in ("p.md", "p.html", "p.csv"):
+        text = (tmp_path / name).read_text()
+        assert "passing rows at the sweep tier" in text
+        assert "a/1" not in text
+    assert "Figures and targets" in (tmp_path / "p.md").read_text()
+
+
+def test_what_was_not_executed_is_not_passing_and_a_missing_full_tier_is_not_measured() -> None:
+    forecast_only = standings([listed(1)], {}, {})
+    figures = {figure.name: figure for figure in figures_of(catalogue_report(forecast_only))}
+    assert figures["passing rows at the sweep tier (executed)"].value == 0
+    assert figures["downloads passing at the full tier"].value is None
+    assert not figures["downloads passing at the full tier"].met
