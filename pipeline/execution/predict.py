@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ CAUSES = 6
 class Forecast:
     """`supported` is None where we failed; `kind` and `reason` say why it is not True. `causes` are "kind op".
 
-    `causal`: the stock class masks what comes after a token.
+    `causal`: the stock class masks what comes after a token. `lacks`: what keeps the nearest adapter from matching.
     """
 
     supported: bool | None
@@ -38,6 +39,7 @@ class Forecast:
     reason: str = ""
     causes: tuple[str, ...] = ()
     causal: bool = False
+    lacks: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -61,8 +63,33 @@ def forecast(entry: CatalogueEntry, profile: str, data: Path, manifest: dict[str
     named |= {"adapter": chosen and chosen["name"], "digest": chosen and chosen["digest"]}
     if captured["outcome"] == "passed" and (chosen or not captured["predicted"]):
         return Forecast(True, **named)
-    kind, reason = _why(captured, chosen)
-    return Forecast(False, **named, kind=kind, reason=reason, causes=_causes(captured["failures"]))
+    lacks = "" if chosen else nearest(found["description"], profile)
+    kind, reason = _why(captured, chosen, lacks)
+    return Forecast(False, **named, kind=kind, reason=reason, causes=_causes(captured["failures"]), lacks=lacks)
+
+
+def nearest(description: Mapping[str, Any], profile: str) -> str:
+    """What keeps the bundled adapter that fits a structure best from matching it: the words that differ."""
+    from pipeline.releases.service import bundled_manifests
+
+    served = [
+        (manifest["name"], predicate)
+        for manifest in bundled_manifests()
+        if manifest["profile"] == profile
+        for predicate in manifest["predicate"].get("any", [manifest["predicate"]])
+    ]
+    same = [(name, predicate) for name, predicate in served if predicate.get("block") == description.get("block")]
+    if not same:
+        return f"no adapter has blocks of class {str(description.get('block')).rpartition('.')[2]}"
+    name, predicate = min(same, key=lambda pair: len(_differing(pair[1], description)))
+    said = ", ".join(
+        f"{word} {description.get(word)}, not {predicate[word]}" for word in _differing(predicate, description)
+    )
+    return f"{name} but for {said}"
+
+
+def _differing(predicate: Mapping[str, Any], description: Mapping[str, Any]) -> list[str]:
+    return [word for word, value in predicate.items() if description.get(word) != value]
 
 
 def _captured(
@@ -78,12 +105,11 @@ def _spec(entry: CatalogueEntry, profile: str, data: Path) -> dict[str, Any]:
     return {**listed, "profile": profile, "weights": "synthetic", "data_dir": str(data)}
 
 
-def _why(captured: dict[str, Any], manifest: dict[str, Any] | None) -> tuple[str, str]:
+def _why(captured: dict[str, Any], manifest: dict[str, Any] | None, lacks: str) -> tuple[str, str]:
     if not captured["failures"]:
-        said = captured["predicted"][0]["message"]
-        return "wrong_values", f"no adapter matches its structure; a known defect is predicted: {said}"
+        return "wrong_values", f"{lacks}; stock: a known defect is predicted: {captured['predicted'][0]['message']}"
     first = captured["failures"][0]
-    with_what = f"adapter {manifest['name']}" if manifest else "no adapter matches its structure; stock"
+    with_what = f"adapter {manifest['name']}" if manifest else f"{lacks}; stock"
     return str(first["kind"]), f"{with_what}: {captured['reason']}"
 
 

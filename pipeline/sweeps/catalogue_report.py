@@ -109,13 +109,13 @@ def masks(standings: Sequence[Standing]) -> dict[str, dict[str, int]]:
 
 
 def next_fixes(standings: Sequence[Standing]) -> list[dict[str, Any]]:
-    """What would bring most, by family and first cause: rows and downloads that are missing, largest first."""
+    """What would bring most, by family and what is missing: rows and downloads that are missing, largest first."""
     missing = [s for s in standings if s.group and not s.passing and not s.supported]
-    found = by(missing, lambda s: f"{s.family}\n{s.causes[0] if s.causes else s.kind or 'not asked'}")
+    found = by(missing, lambda s: f"{s.family}\n{s.lacks or (s.causes[0] if s.causes else s.kind or 'not asked')}")
     return [
         {
             "family": name.partition("\n")[0],
-            "first cause": name.partition("\n")[2],
+            "what is missing": name.partition("\n")[2],
             "groups": len({s.group for s in rows}),
             "rows": len(rows),
             "downloads": _downloads(rows),

@@ -52,8 +52,8 @@ def tables_of(report: Mapping[str, Any]) -> list[Table]:
         ),
         Table(
             "Next best fixes",
-            "Families and first causes with the most downloads missing.",
-            ("family", "first cause", "groups", "rows", "downloads"),
+            "Families with the most downloads missing, and what keeps the nearest adapter from serving them.",
+            ("family", "what is missing", "groups", "rows", "downloads"),
             tuple((*list(f.values())[:-1], _percent(f["downloads"], whole)) for f in report["next_fixes"]),
         ),
         Table(

@@ -22,8 +22,9 @@ Told = Mapping[str, Mapping[str, Any]]
 class Standing:
     """One row. `supported` is None where capability was not asked; `outcome` is that of execution at the sweep tier.
 
-    `reason` and `kind` say why it does not pass, without the model's name; `causes` name what fails on the device.
-    `causal` is whether the class that stands for it masks what comes after a token.
+    `reason` and `kind` say why it does not pass, without the model's name; `causes` name what fails on the device,
+    `lacks` what keeps the nearest adapter from matching. `causal` is whether the class that stands for it masks what
+    comes after a token.
     """
 
     entry: CatalogueEntry
@@ -34,6 +35,7 @@ class Standing:
     kind: str | None = None
     reason: str = ""
     causes: tuple[str, ...] = ()
+    lacks: str = ""
     causal: bool = False
 
     @property
@@ -87,6 +89,7 @@ def _standing(entry: CatalogueEntry, forecasts: Forecasts, row: Mapping[str, Any
         kind=failed.get("kind"),
         reason=_unnamed(failed.get("reason")) or ("" if supported else "capability was not asked yet"),
         causes=tuple(found.get("causes") or ()),
+        lacks=str(found.get("lacks") or ""),
         causal=bool(found.get("causal")),
     )
 

@@ -21,6 +21,7 @@ FAILS = {
     "kind": "unsupported_op",
     "reason": "'a/2': no adapter",
     "causes": ["unsupported_op aten.x"],
+    "lacks": "rotary but for kv_groups 4, not 2",
     "causal": True,
 }
 
@@ -51,12 +52,18 @@ def test_a_row_that_failed_before_execution_was_not_executed() -> None:
     assert (standing.executed, standing.supported, standing.reason) == (False, False, "r")
 
 
-def test_reasons_are_merged_over_models_and_fixes_name_family_and_first_cause() -> None:
+def test_reasons_are_merged_over_models_and_fixes_name_family_and_what_is_missing() -> None:
     entries = [listed(rank, config=QWEN, model_type="qwen3") for rank in (1, 2)]
     found = catalogue_report(stand(entries))
     assert found["by_reason"] == [{"reason": "unsupported_op: no adapter", "rows": 2, "downloads": 300}]
     (fix,) = found["next_fixes"]
-    assert fix == {"family": "qwen3", "first cause": "unsupported_op aten.x", "groups": 1, "rows": 2, "downloads": 300}
+    assert fix == {
+        "family": "qwen3",
+        "what is missing": "rotary but for kv_groups 4, not 2",
+        "groups": 1,
+        "rows": 2,
+        "downloads": 300,
+    }
 
 
 def test_masks_that_a_stock_class_keeps_are_found_where_the_own_code_lifts_or_may_lift_them() -> None:
