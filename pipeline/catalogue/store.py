@@ -12,13 +12,17 @@ from pipeline.catalogue.entry import CatalogueEntry
 class StoredCatalogue(NamedTuple):
     """What was kept: the snapshot's number, how many rows it has and how many of them are dropped.
 
-    `fresh` is False if the same content was there already (same digest): nothing was written then.
+    `fresh` is False if the same content was there already (same digest): nothing was written then. `entered`, `left`
+    and `moved` count models against the listing of the same source before it.
     """
 
     snapshot_id: int
     listed: int
     dropped: int
     fresh: bool
+    entered: int = 0
+    left: int = 0
+    moved: int = 0
 
 
 class CatalogueStore(Protocol):

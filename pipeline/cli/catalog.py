@@ -87,7 +87,8 @@ def _report(stored: Any, as_json: bool) -> None:
         return
     state = "kept" if stored.fresh else "already there"
     typer.echo(
-        f"snapshot {stored.snapshot_id} {state}: {stored.listed} models listed, {stored.dropped} of them dropped"
+        f"snapshot {stored.snapshot_id} {state}: {stored.listed} models listed, {stored.dropped} of them dropped; "
+        f"{stored.entered} entered, {stored.left} left, {stored.moved} moved"
     )
 
 

@@ -15,6 +15,7 @@ from pipeline.database.insert import insert_missing, insert_or_return
 from pipeline.database.unit_of_work import database_now
 from pipeline.inspection.digest import config_digest
 from pipeline.releases.matching import family_of
+from pipeline.sweeps.changes import store_changes
 from pipeline.sweeps.errors import EmptyCatalogue
 from pipeline.sweeps.groups import group_key
 from pipeline.sweeps.models import CatalogueEntry, CatalogueSnapshot, Checkpoint, Model
@@ -40,6 +41,7 @@ def store_snapshot(session: Session, source: str, entries: Sequence[Listed]) -> 
         listed = sorted(entries, key=lambda e: e.order)
         for start in range(0, len(listed), BATCH):
             _store_entries(session, snapshot.id, start + 1, listed[start : start + BATCH])
+        store_changes(session, snapshot)
         session.expire_all()
     return snapshot
 

@@ -10,6 +10,7 @@ from pipeline.catalogue.store import StoredCatalogue
 from pipeline.database.unit_of_work import reading, unit_of_work
 from pipeline.sweeps import repository
 from pipeline.sweeps.catalogue import entry_of, store_snapshot
+from pipeline.sweeps.changes import count_changes
 
 
 class DatabaseCatalogues:
@@ -22,7 +23,8 @@ class DatabaseCatalogues:
         with unit_of_work() as session:
             fresh = repository.find_snapshot(session, digest) is None
             snapshot = store_snapshot(session, source, entries)
-            return StoredCatalogue(snapshot.id, snapshot.listed, snapshot.dropped, fresh)
+            changes = count_changes(session, snapshot.id)
+            return StoredCatalogue(snapshot.id, snapshot.listed, snapshot.dropped, fresh, **changes)
 
     def latest_entries(self, top: int | None = None) -> list[CatalogueEntry] | None:
         """The first kept rows of the newest snapshot in sweep order; None if there is no snapshot."""

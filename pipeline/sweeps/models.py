@@ -70,6 +70,27 @@ class CatalogueSnapshot(Base):
     entries: Mapped[list[CatalogueEntry]] = relationship(back_populates="snapshot", order_by="CatalogueEntry.position")
 
 
+class ChangeKind(StrEnum):
+    """What became of a model between two listings of one source. Stored text."""
+
+    ENTERED = "entered"
+    LEFT = "left"
+    MOVED = "moved"
+
+
+class CatalogueChange(Base):
+    """A model that a snapshot lists anew, no longer, or at another rank than the one before it of the same source."""
+
+    __tablename__ = "catalogue_changes"
+    __table_args__ = (one_of("change", ChangeKind),)
+
+    snapshot_id: Mapped[int] = mapped_column(ForeignKey("catalogue_snapshots.id"), primary_key=True)
+    model_id: Mapped[int] = mapped_column(ForeignKey("models.id"), primary_key=True)
+    change: Mapped[str] = mapped_column(String(16))
+    rank_before: Mapped[int | None]
+    rank_after: Mapped[int | None]
+
+
 class CatalogueEntry(Base):
     """One listed model of a snapshot; `position` is its place in a sweep. A dropped one has a kind and a reason."""
 

@@ -14,6 +14,7 @@ from pipeline.database.unit_of_work import database_now
 from pipeline.review.repository import waiting_by_checkpoint
 from pipeline.sweeps import repository
 from pipeline.sweeps.catalogue import store_snapshot
+from pipeline.sweeps.changes import entered_with
 from pipeline.sweeps.groups import EXECUTED, speakers, standing_on
 from pipeline.sweeps.models import CatalogueEntry, CatalogueSnapshot, Sweep, SweepState
 from pipeline.sweeps.schemas import SweepOptions
@@ -27,6 +28,8 @@ STOCK_STAGES = frozenset({StageName.CAPTURE, StageName.EXECUTE})
 BIG_PARAMETERS = 150_000_000
 """Larger models go after all others: the first verdicts should come soon."""
 BIG_PENALTY = 10_000
+NEW_FIRST = 1_000_000
+"""A model that the catalogue lists for the first time goes before all others: its capability is known first."""
 
 
 def start_sweep(session: Session, source: str, listed: Sequence[Listed], options: SweepOptions) -> Sweep:
@@ -65,6 +68,7 @@ def queue_entries(session: Session, sweep: Sweep, requester: str | None = None) 
     """Queue what a sweep needs; what is there already is linked. Safe to call again."""
     entries = repository.entries_of(session, sweep.snapshot_id, sweep.top)
     speaks = speakers(entries, sweep.weights_mode, standing_on(session, sweep.profile))
+    entered = entered_with(session, sweep.snapshot_id)
     for entry in dict.fromkeys(speaks.values()):
         if entry.checkpoint is not None:
             flow.schedule_inspect(
@@ -79,7 +83,7 @@ def queue_entries(session: Session, sweep: Sweep, requester: str | None = None) 
                 request_id=sweep.request_id,
                 lane=Lane.REQUEST if requester else Lane.SWEEP,
                 requester=requester,
-                priority=-_place(entry),
+                priority=NEW_FIRST * (entry.model_id in entered) - _place(entry),
                 downloads=entry.downloads,
             )
 

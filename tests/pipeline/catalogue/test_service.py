@@ -129,7 +129,8 @@ def test_import_keeps_a_snapshot_and_says_what(run: Callable[..., object], tmp_p
     path = tmp_path / "c.jsonl"
     path.write_text(json.dumps({"rank": 1, "model_id": "a/x", "downloads": 2}))
     document = json.loads(run("import", str(path), "--json").stdout)
-    assert document == {"snapshot_id": 1, "listed": 1, "dropped": 1, "fresh": True}
+    counted = {"entered": 0, "left": 0, "moved": 0}
+    assert document == {"snapshot_id": 1, "listed": 1, "dropped": 1, "fresh": True, **counted}
     assert "already there" in run("import", str(path)).stdout
 
 
