@@ -140,15 +140,15 @@ def _built(row: dict[str, Any], own: Mapping[str, Any], near: Mapping[str, Any])
     found = own or near
     facts: dict[str, Any] = {key: value for key, kind in _FACTS.items() if type(value := found.get(key)) is kind}
     facts |= {key: row.get(key) for key in _PLAIN} | {key: bool(row.get(key)) for key in _FLAGS}
-    decision = decide(row, bool(found))
+    decision = decide(row, bool(found))  # rows of one configuration share its object: what is derived from it is, too
     return CatalogueEntry(
         model_id=row["model_id"],
         rank=row["rank"],
         downloads=row["downloads"],
         likes=row.get("likes") or 0,
         architectures=tuple(row.get("architectures") or ()),
-        config=dict(found["config"]) if found else None,
-        near_config=dict(near["config"]) if near and not own else None,
+        config=found["config"] if found else None,
+        near_config=near["config"] if near and not own else None,
         bidirectional=is_bidirectional(row, str(found.get("note") or "")),
         weights_form=decision.weights_form,
         dropped_kind=decision.kind,

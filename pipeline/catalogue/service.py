@@ -42,7 +42,11 @@ def load_catalogue(source: str, top: int | None = None, *, client: HubClient | N
 
 def catalogue_digest(entries: Sequence[CatalogueEntry]) -> str:
     """sha256 (64 hex) over the rows in order: equal for equal catalogues, whenever and wherever they were listed."""
-    return hashlib.sha256(canonical([e.compact() for e in entries])).hexdigest()
+    whole = hashlib.sha256(b"[")
+    for number, entry in enumerate(entries):
+        whole.update((b"," if number else b"") + canonical(entry.compact()))
+    whole.update(b"]")
+    return whole.hexdigest()
 
 
 def refresh(store: CatalogueStore, top: int = DEFAULT_TOP, *, client: HubClient | None = None) -> StoredCatalogue:

@@ -13,12 +13,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from agents.types import Failure
 from pipeline.catalogue.entry import CatalogueEntry
+from pipeline.diagnosis.service import failures_of
 from pipeline.errors import CheckpointProblem
-from pipeline.execution.capture import capture
+from pipeline.execution.capture import capture, probe_inputs, stock_embedder, summary
 from pipeline.execution.check import matching_manifest
+from pipeline.execution.device import open_device
 from pipeline.execution.inspect import inspect_subject
-from pipeline.execution.subject import subject_from_spec
+from pipeline.execution.subject import Subject, subject_from_spec
+from pipeline.inspection import inspect_checkpoint
 
 CAUSES = 6
 """Operations kept of a report that has failures, the most frequent first."""
@@ -97,7 +101,22 @@ def _captured(
 ) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="spyre-forecast-") as work:
         spec = {**_spec(entry, profile, data), "workdir": work, "adapter": manifest, "family": found["family"]}
-        return capture(subject_from_spec({**spec, "checkpoint_dir": found["checkpoint_dir"]}))
+        subject = subject_from_spec({**spec, "checkpoint_dir": found["checkpoint_dir"]})
+        refused = [] if manifest else _refused_in_fp16(subject)
+        if not refused:
+            return capture(subject)
+    return {"outcome": "failed", "failures": [asdict(f) for f in refused], "reason": summary(refused), "predicted": []}
+
+
+def _refused_in_fp16(subject: Subject) -> list[Failure]:
+    """What fails of the stock model in fp16, the device's own width: one such failure is enough to need an adapter."""
+    import torch
+
+    device = open_device(subject.device, subject.profile)
+    device.start()
+    embedder = stock_embedder(subject, inspect_checkpoint(subject.folder))
+    inputs = probe_inputs(embedder.model.config)
+    return failures_of([device.capability(embedder, inputs, dtype=torch.float16, blocks=None).to_dict()])
 
 
 def _spec(entry: CatalogueEntry, profile: str, data: Path) -> dict[str, Any]:

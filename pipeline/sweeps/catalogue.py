@@ -39,16 +39,35 @@ def store_snapshot(session: Session, source: str, entries: Sequence[Listed]) -> 
     snapshot: CatalogueSnapshot = found.row
     if found.created:
         listed = sorted(entries, key=lambda e: e.order)
+        derived = Derived()
         for start in range(0, len(listed), BATCH):
-            _store_entries(session, snapshot.id, start + 1, listed[start : start + BATCH])
+            _store_entries(session, snapshot.id, start + 1, listed[start : start + BATCH], derived)
         store_changes(session, snapshot)
         session.expire_all()
     return snapshot
 
 
-def _store_entries(session: Session, snapshot: int, first: int, listed: Sequence[Listed]) -> None:
+class Derived:
+    """What is derived from the configurations of one listing: once for all rows that share a configuration object."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[Any, ...], dict[str, Any]] = {}
+
+    def of(self, entry: Listed) -> dict[str, Any]:
+        """`config_digest`, `family` and `group_key` of the entry's checkpoint. The entry must outlive this object."""
+        key = (id(entry.config), entry.pooling, entry.weights_form)
+        if key not in self._kept:
+            self._kept[key] = {
+                "config_digest": config_digest(entry.config) if entry.config else None,
+                "family": family_of(entry.config) if entry.config else None,
+                "group_key": group_key(entry),
+            }
+        return self._kept[key]
+
+
+def _store_entries(session: Session, snapshot: int, first: int, listed: Sequence[Listed], derived: Derived) -> None:
     models = ensure_models(session, listed)
-    checkpoints = ensure_checkpoints(session, models, [entry for entry in listed if not entry.dropped])
+    checkpoints = ensure_checkpoints(session, models, [entry for entry in listed if not entry.dropped], derived)
     rows = [
         {
             "snapshot_id": snapshot,
@@ -81,15 +100,18 @@ def ensure_models(session: Session, listed: Sequence[Listed]) -> dict[str, int]:
     return numbers
 
 
-def ensure_checkpoints(session: Session, models: Mapping[str, int], listed: Sequence[Listed]) -> dict[str, int]:
+def ensure_checkpoints(
+    session: Session, models: Mapping[str, int], listed: Sequence[Listed], derived: Derived | None = None
+) -> dict[str, int]:
     """The rows of these models at the entries' revisions, by name of the model.
 
     An unpinned entry is named by the digest of its content.
     """
     wanted = {(models[entry.model_id], entry.identity): entry for entry in listed}
-    now = database_now(session)
+    now, shared = database_now(session), derived or Derived()
     rows = [
-        _checkpoint_row(model, revision, entry) | {"created_at": now} for (model, revision), entry in wanted.items()
+        {**_checkpoint_row(model, revision, entry), **shared.of(entry), "created_at": now}
+        for (model, revision), entry in wanted.items()
     ]
     insert_missing(session, Checkpoint, ["model_id", "revision"], rows)
     columns = select(Checkpoint.model_id, Checkpoint.revision, Checkpoint.id)
@@ -103,9 +125,6 @@ def _checkpoint_row(model: int, revision: str, entry: Listed) -> dict[str, Any]:
         "model_id": model,
         "revision": revision,
         "config": entry.config,
-        "config_digest": config_digest(entry.config) if entry.config else None,
-        "family": family_of(entry.config) if entry.config else None,
-        "group_key": group_key(entry),
         "facts": {key: value for key, value in entry.to_dict().items() if key != "config"},
     }
 
