@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,6 +26,8 @@ from benchmarks.figures import Figure, main
 from benchmarks.installation import settings_of
 from benchmarks.kept import cache_folder
 from benchmarks.sweep_report import Outputs, calibration_figures, figures_of, report_of, write
+from benchmarks.sweep_sample import SAMPLE, measure_sample
+from benchmarks.sweep_size import ROWS, measure_size
 from pipeline.catalogue.entry import CatalogueEntry
 from pipeline.catalogue.service import load_catalogue
 from pipeline.cli.sweep import run_sweep
@@ -50,6 +53,8 @@ class Bench:
     catalog: str
     data: Path
     top: int | None
+    sample: int = SAMPLE
+    rows: int = ROWS
     outputs: Outputs = field(default_factory=Outputs)
     more: dict[str, Any] = field(default_factory=dict)
     """What the JSON document holds beside the figures: the report, once it is made."""
@@ -117,6 +122,17 @@ def measure_again(bench: Bench) -> Iterator[Figure]:
         yield from _added(bench)
 
 
+def measure_rows(bench: Bench) -> Iterator[Figure]:
+    """A catalogue of a million rows on PostgreSQL."""
+    yield from measure_size(bench.entries(), bench.rows)
+
+
+def measure_ways(bench: Bench) -> Iterator[Figure]:
+    """The same verdicts with one and two workers, after a kill, and on production servers."""
+    with tempfile.TemporaryDirectory(prefix="spyre-sample-") as folder:
+        yield from measure_sample(bench.entries(), Path(bench.catalog), Path(folder), bench.sample)
+
+
 def _added(bench: Bench) -> Iterator[Figure]:
     entries = bench.entries()
     known = [entry for entry in entries if entry.config][:ADDED]
@@ -181,6 +197,8 @@ GROUPS: dict[str, Callable[[Bench], Iterable[Figure]]] = {
     "sweep": measure_sweep,
     "report": measure_report,
     "again": measure_again,
+    "rows": measure_rows,
+    "ways": measure_ways,
 }
 
 
@@ -190,10 +208,13 @@ def measure(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--catalog", required=True)
     parser.add_argument("--data", type=Path, default=cache_folder() / "sweep")
     parser.add_argument("--top", type=int)
+    parser.add_argument("--sample", type=int, default=SAMPLE, help="rows of the group `ways`")
+    parser.add_argument("--rows", type=int, default=ROWS, help="rows of the group `rows`")
     for name in ("page", "html", "csv"):
         parser.add_argument(f"--{name}", type=Path, help="file to write the report to")
     chosen, others = parser.parse_known_args(arguments)
-    bench = Bench(chosen.catalog, chosen.data, chosen.top, Outputs(chosen.page, chosen.html, chosen.csv))
+    outputs = Outputs(chosen.page, chosen.html, chosen.csv)
+    bench = Bench(chosen.catalog, chosen.data, chosen.top, chosen.sample, chosen.rows, outputs)
     groups = {name: partial(group, bench) for name, group in GROUPS.items()}
     return main(groups, __doc__, others, more=lambda: bench.more)
 

@@ -10,7 +10,9 @@ import pytest
 from benchmarks.sweep import Bench, parts
 from benchmarks.sweep_forecast import speakers_of
 from benchmarks.sweep_report import Outputs, calibration_figures, figures_of, write
+from benchmarks.sweep_sample import stratified, write_sample
 from pipeline.catalogue.entry import CatalogueEntry
+from pipeline.catalogue.service import load_catalogue
 from pipeline.sweeps.catalogue_report import catalogue_report
 from pipeline.sweeps.standing import standings
 
@@ -54,3 +56,21 @@ def test_what_was_not_executed_is_not_passing_and_a_missing_full_tier_is_not_mea
     assert figures["passing rows at the sweep tier (executed)"].value == 0
     assert figures["downloads passing at the full tier"].value is None
     assert not figures["downloads passing at the full tier"].met
+
+
+def test_a_sample_has_rows_of_every_stratum_and_is_the_same_each_time() -> None:
+    many = [listed(number) for number in range(1, 40)]
+    others = [listed(50, custom_code=True), listed(51, dropped_kind="gated", dropped_reason="no")]
+    chosen = stratified([*many, *others], 5)
+    assert {50, 51} < {entry.rank for entry in chosen}
+    assert chosen == stratified([*many, *others], 5)
+    assert len(stratified(many, 100)) == len(many)
+
+
+def test_the_sample_is_a_catalogue_file_of_the_same_rows_and_configurations(tmp_path: Path) -> None:
+    rows = [{"rank": n, "model_id": f"a/{n}", "downloads": 1, "config_ref": "c"} for n in (1, 2, 3)]
+    (tmp_path / "hub_configs.json").write_text(json.dumps({"c": {"config": BERT}}))
+    (tmp_path / "c.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    whole = load_catalogue(str(tmp_path / "c.jsonl"))
+    file = write_sample(whole[1:], tmp_path / "c.jsonl", tmp_path / "sample")
+    assert load_catalogue(str(file)) == whole[1:]
