@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,20 @@ def run_weights(spec: dict[str, Any]) -> dict[str, Any]:
     return {"outcome": "passed", "folder": str(prepared.folder), "recipe": prepared.recipe}
 
 
+PREPARED = (
+    "torch._inductor.compile_fx",
+    "transformers",
+    "sim_backend.capabilities",
+    "sim_backend.device",
+    "agents.capture.inside",
+    "pipeline.execution.inspect",
+    "pipeline.execution.capture",
+    "pipeline.execution.standby",
+    "pipeline.execution.execute",
+    "pipeline.execution.diagnose",
+)
+"""What the stages import when they run."""
+
 STAGES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "inspect": run_inspect,
     "capture": run_capture,
@@ -102,9 +117,15 @@ def run_stage(stage: str, spec: dict[str, Any]) -> dict[str, Any]:
         return {"outcome": "infra", "reason": str(problem)}
 
 
-def main() -> None:
-    """Read SPEC, run the stage, write OUT."""
-    stage, spec_path, out_path = sys.argv[1:4]
+def prepare() -> None:
+    """Import what the stages need, for the children that are forked from this process. Nothing is computed."""
+    for name in PREPARED:
+        import_module(name)
+
+
+def main(arguments: list[str]) -> None:
+    """Read SPEC, run the stage, write OUT: STAGE, SPEC and OUT are the arguments."""
+    stage, spec_path, out_path = arguments
     spec = json.loads(Path(spec_path).read_text())
     Path(spec["workdir"]).mkdir(parents=True, exist_ok=True)
     if "data_dir" in spec:  # a worker's child: drafted code only where the worker's self-test passed
@@ -115,4 +136,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

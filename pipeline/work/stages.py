@@ -17,6 +17,8 @@ from pipeline.weights.children_env import children_env
 from pipeline.work.models import StageName
 
 HUB_VARIABLES = ("HF_ENDPOINT", "HF_TOKEN", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE")
+HUB_AT_IMPORT = ("HF_ENDPOINT", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+"""What the Hub's client reads once, when it is imported; the rest it reads when it is used."""
 MODEL_VARIABLES = ("OPENAI_BASE_URL", "OPENAI_API_KEY")
 SETTINGS_PREFIX = "SPYRE_FACTORY_"
 
@@ -59,11 +61,22 @@ def stage_argv(settings: Settings, stage: StageName, spec: Path, out: Path) -> l
 
 def stage_env(settings: Settings, stage: Stage, workdir: Path, environment: str) -> dict[str, str]:
     """All a stage's child sees of the environment. Model stages see no token, no proxy and no setting of ours."""
-    threads = max(1, (os.cpu_count() or 1) // settings.workers)
     cache = settings.data_dir / "cache" / "inductor" / environment[:16]
-    env = children_env(workdir, threads=threads, extra={"TORCHINDUCTOR_CACHE_DIR": str(cache)})
+    env = children_env(workdir, threads=_threads(settings), extra={"TORCHINDUCTOR_CACHE_DIR": str(cache)})
     ours = {f"{SETTINGS_PREFIX}DATA_DIR": str(settings.data_dir)} if stage.service_settings else {}
     return env | _let_through(stage, os.environ) | ours
+
+
+def prepared_env(settings: Settings, stage: Stage) -> dict[str, str]:
+    """What a process is started with that forks children of this stage: no secret, and what is read at import."""
+    seen = _let_through(stage, os.environ)
+    at_import = {name: seen[name] for name in HUB_AT_IMPORT if name in seen}
+    env = children_env(settings.data_dir / "work", threads=_threads(settings))
+    return env | at_import | {"OPENBLAS_NUM_THREADS": "1"}  # it starts its threads when numpy is imported
+
+
+def _threads(settings: Settings) -> int:
+    return max(1, (os.cpu_count() or 1) // settings.workers)
 
 
 def _let_through(stage: Stage, outside: Mapping[str, str]) -> dict[str, str]:

@@ -28,12 +28,13 @@ from pipeline.work.control import is_paused
 from pipeline.work.environment import environment_of
 from pipeline.work.errors import LeaseLost, NoRoom
 from pipeline.work.models import Outcome
-from pipeline.work.process import ChildResult, run_child
+from pipeline.work.process import ChildResult
 from pipeline.work.repository import Lease
 from pipeline.work.results import StageResult, child_failed, cut, result_from_out
 from pipeline.work.shutdown import ShuttingDown
 from pipeline.work.specs import Job, job_of
-from pipeline.work.stages import STAGES, stage_argv, stage_env
+from pipeline.work.stages import STAGES
+from pipeline.work.starting import run_stage_child
 
 STORE_PAUSES_S = (1.0, 5.0)
 TICK_S = 0.5
@@ -181,18 +182,8 @@ def _run_in(workdir: Path, lease: Lease, job: Job, settings: Settings) -> tuple[
         "data_dir": str(settings.data_dir),
     }
     spec.write_text(json.dumps(document))
-    stage = STAGES[job.stage]
-    child = run_child(
-        stage_argv(settings, job.stage, spec, out),
-        timeout_s=stage.timeout_s,
-        memory_mb=stage.memory_mb,
-        env=stage_env(settings, stage, workdir, job.environment),
-        cwd=workdir,
-        network=stage.trusted,
-        tick=Heartbeat(lease, settings.lease_seconds),
-        tick_s=TICK_S,
-    )
-    return child, out
+    beat = Heartbeat(lease, settings.lease_seconds)
+    return run_stage_child(settings, STAGES[job.stage], (spec, out), job.environment, beat, TICK_S), out
 
 
 class Heartbeat:

@@ -1,0 +1,63 @@
+"""How a worker starts a stage's child: forked from a prepared process of its slot, or as a command.
+
+Forked are the stages that hold no secret of the service: a prepared process could show one stage what another was given.
+There are two such processes per slot, because whether the Hub may be asked is read when its client is imported.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from pipeline.settings import Settings
+from pipeline.work.prepared import ForkServer
+from pipeline.work.process import ChildResult, run_child
+from pipeline.work.stages import Stage, prepared_env, stage_argv, stage_env
+
+_servers: dict[tuple[int, str, bool], ForkServer] = {}
+"""By process, child module and whether the Hub may be asked. A pool process has its own and takes them along."""
+
+
+def run_stage_child(
+    settings: Settings,
+    stage: Stage,
+    files: tuple[Path, Path],
+    environment: str,
+    tick: Callable[[], None],
+    tick_s: float,
+) -> ChildResult:
+    """Runs a stage for the SPEC and OUT of `files` to its end, in the SPEC's folder, within the stage's limits."""
+    spec, out = files
+    workdir = spec.parent
+    env = stage_env(settings, stage, workdir, environment)
+    argv = stage_argv(settings, stage.name, spec, out)
+    if stage.service_settings or settings.child_module.endswith(".py"):
+        return run_child(
+            argv,
+            timeout_s=stage.timeout_s,
+            memory_mb=stage.memory_mb,
+            env=env,
+            cwd=workdir,
+            network=stage.trusted,
+            tick=tick,
+            tick_s=tick_s,
+        )
+    return _server(settings, stage).run(
+        argv[-3:],
+        timeout_s=stage.timeout_s,
+        memory_mb=stage.memory_mb,
+        env=env,
+        cwd=workdir,
+        network=stage.trusted,
+        tick=tick,
+        tick_s=tick_s,
+    )
+
+
+def _server(settings: Settings, stage: Stage) -> ForkServer:
+    key = (os.getpid(), settings.child_module, stage.trusted)
+    if key not in _servers:
+        (settings.data_dir / "work").mkdir(parents=True, exist_ok=True)
+        _servers[key] = ForkServer(settings.child_module, prepared_env(settings, stage))
+    return _servers[key]
