@@ -72,9 +72,7 @@ def run(task: dict[str, Any], files: list[int], door: socket.socket, module: Mod
     return os.waitstatus_to_exitcode(status)
 
 
-def become(
-    task: dict[str, Any], files: list[int], door: socket.socket, module: Module, options: Namespace
-) -> NoReturn:
+def become(task: dict[str, Any], files: list[int], door: socket.socket, module: Module, options: Namespace) -> NoReturn:
     """In the child: what a started process would find, then the work. Nothing of this process's is cleaned up here."""
     status = 1
     try:
