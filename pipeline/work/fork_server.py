@@ -1,7 +1,9 @@
-"""A process that has imported what stages need and forks a child for each: `python -m pipeline.work.fork_server MODULE`.
+"""A process that has imported what stages need and forks a child for each.
 
-MODULE has `prepare()`, which imports, and `main(arguments)`, which is one child's work. Tasks come one at a time over
-the socket that `pipeline.work.prepared` hands on, each with two files for what the child prints; the answer is how it
+`python -m pipeline.work.fork_server SOCKET MODULE` is how `prepared.py` starts it.
+
+A module has `prepare()`, which imports, and `main(arguments)`, which is one child's work. Tasks come one at a time over
+the socket, each with two files for what the child prints; the answer is how it
 ended. While a child runs this process is its reaper (`reaper.py`): nothing of the child's outlives it.
 
 A fork takes one thread along and every lock as it is, so nothing is computed here and no thread is started.
@@ -20,7 +22,7 @@ import tempfile
 import threading
 import traceback
 from argparse import Namespace
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, cast
 
 import numpy as np
 
@@ -102,7 +104,7 @@ def start_anew(task: dict[str, Any]) -> None:
     os.chdir(task["cwd"])
     tempfile.tempdir = None
     random.seed()
-    np.random.seed()  # noqa: NPY002 - the generator that libraries share
+    np.random.seed()
 
 
 def main() -> None:
@@ -110,7 +112,7 @@ def main() -> None:
     door = socket.socket(fileno=int(sys.argv[1]))
     door.set_inheritable(False)
     os.dup2(2, 1)
-    serve(door, importlib.import_module(sys.argv[2]))  # type: ignore[arg-type] - a module is the protocol
+    serve(door, cast(Module, importlib.import_module(sys.argv[2])))
 
 
 if __name__ == "__main__":

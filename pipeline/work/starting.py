@@ -1,7 +1,7 @@
 """How a worker starts a stage's child: forked from a prepared process of its slot, or as a command.
 
-Forked are the stages that hold no secret of the service: a prepared process could show one stage what another was given.
-There are two such processes per slot, because whether the Hub may be asked is read when its client is imported.
+Forked are the stages that hold no secret of the service: a prepared process could show one stage what another was
+given. There are two such processes per slot: whether the Hub may be asked is read when its client is imported.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settin
         monkeypatch.delenv(name)
     monkeypatch.setenv("SPYRE_FACTORY_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("SPYRE_FACTORY_CHILD_MODULE", str(CHILD))
-    monkeypatch.setattr("pipeline.work.worker.run_child", in_this_process)
+    monkeypatch.setattr("pipeline.work.starting.run_child", in_this_process)
     monkeypatch.setenv("SPYRE_FACTORY_FREE_DISK_FLOOR_MB", "1")
     (tmp_path / "data").mkdir()
     get_settings.cache_clear()

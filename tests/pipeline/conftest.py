@@ -194,7 +194,7 @@ def drain(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[int]]:
     from pipeline.database.unit_of_work import reading
     from pipeline.work.worker import work_on
 
-    monkeypatch.setattr("pipeline.work.worker.run_child", run_in_process)
+    monkeypatch.setattr("pipeline.work.starting.run_child", run_in_process)
 
     def run_all() -> list[int]:
         done: list[int] = []

@@ -108,7 +108,7 @@ def told(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Story:
         patched.setenv("SPYRE_FACTORY_DATA_DIR", str(folder))
         patched.setenv("SPYRE_FACTORY_CHILD_MODULE", str(CHILD))
         patched.setenv("SPYRE_FACTORY_FREE_DISK_FLOOR_MB", "1")
-        patched.setattr("pipeline.work.worker.run_child", in_this_process)
+        patched.setattr("pipeline.work.starting.run_child", in_this_process)
         get_settings.cache_clear()
         shutil.copy(template, folder / template.name)
         story = Story(folder, *_tell())

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 
 import numpy as np
 
@@ -29,7 +30,7 @@ def main(arguments: list[str]) -> None:
 
 def tell() -> None:
     """What a child finds."""
-    drawn = [random.random(), float(np.random.rand())]  # noqa: NPY002 - the generator that libraries share
+    drawn = [random.random(), float(np.random.rand())]
     found = {
         "prepared_in": prepared_in,
         "pid": os.getpid(),
@@ -40,13 +41,13 @@ def tell() -> None:
         "stdin": sys.stdin.read(),
         "files": sorted(int(n) for n in os.listdir("/proc/self/fd")),  # noqa: PTH208
     }
-    print(json.dumps(found))
+    sys.stdout.write(json.dumps(found))
 
 
 def leave_behind() -> None:
     """Starts a process in a session of its own, and ends."""
     code = "import os, time\nos.setsid()\ntime.sleep(300)"
-    print(subprocess.Popen([sys.executable, "-c", code]).pid)
+    sys.stdout.write(str(subprocess.Popen([sys.executable, "-c", code]).pid))
 
 
 def end(how: str) -> None:
@@ -69,7 +70,7 @@ def raise_it() -> None:
     raise IndexError("no such thing")
 
 
-WORKS = {
+WORKS: dict[str, Callable[..., None]] = {
     "tell": tell,
     "leave_behind": leave_behind,
     "end": end,

@@ -134,7 +134,7 @@ def test_it_goes_with_the_process_that_started_it(tmp_path: Path) -> None:
         "from pipeline.work.prepared import ForkServer\n"
         f"server = ForkServer({MODULE!r}, {ENV!r})\n"
         "how = dict(timeout_s=60, memory_mb=600, env={}, cwd=Path('/'))\n"
-        "print(server.run(['tell'], **how).stdout, flush=True)\n"
+        "sys.stdout.write(server.run(['tell'], **how).stdout + chr(10)); sys.stdout.flush()\n"
         "server.run(['sleep'], **how)\n"
     )
     ours = subprocess.Popen([sys.executable, "-c", code], env=ENV, stdout=subprocess.PIPE)
