@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 
 class StockEmbedder(nn.Module):
-    """transformer → pooling (`mean`, `cls` or `lasttoken`) → optional L2 normalisation.
+    """transformer → pooling (one of POOLINGS) → optional L2 normalisation.
 
     `forward` takes int64 `input_ids` and `attention_mask` of shape [batch, length] and returns the sentence embeddings
     [batch, width] in the model's dtype. The operations are those of the sentence-transformers modules of that name.
@@ -33,11 +33,40 @@ class StockEmbedder(nn.Module):
 
 def pool_mean(tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Mean over real tokens: sum in fp32 where the tokens are 16 bit, divisor at least 1e-9."""
-    wide = torch.float32 if tokens.dtype in (torch.float16, torch.bfloat16) else tokens.dtype
+    wide = _wide(tokens)
     weights = mask.unsqueeze(-1).to(tokens.dtype)
     total = (tokens * weights).sum(dim=1, dtype=wide)
     count = torch.clamp(weights.sum(dim=1, dtype=wide), min=1e-9)
     return (total / count).to(tokens.dtype)
+
+
+def pool_mean_sqrt(tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """The sum over real tokens by the square root of their number."""
+    wide = _wide(tokens)
+    weights = mask.unsqueeze(-1).to(tokens.dtype)
+    total = (tokens * weights).sum(dim=1, dtype=wide)
+    count = torch.clamp(weights.sum(dim=1, dtype=wide), min=1e-9)
+    return (total / torch.sqrt(count)).to(tokens.dtype)
+
+
+def pool_weighted(tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Mean over real tokens with weights 1, 2, ... from the first real one on, in fp32 where the tokens are 16 bit."""
+    wide = _wide(tokens)
+    places = torch.arange(1, tokens.shape[1] + 1, device=tokens.device, dtype=wide)[None, :, None]
+    places = places - mask.to(torch.int32).argmax(dim=1)[:, None, None]
+    weights = mask.unsqueeze(-1).to(wide) * places
+    total = (tokens * weights).sum(dim=1)
+    return (total / torch.clamp(weights.sum(dim=1), min=1e-9)).to(tokens.dtype)
+
+
+def pool_max(tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """The largest value per component over real tokens."""
+    kept = mask.unsqueeze(-1).expand_as(tokens).to(tokens.dtype)
+    return tokens.masked_fill(kept == 0, float("-inf")).max(dim=1).values
+
+
+def _wide(tokens: torch.Tensor) -> torch.dtype:
+    return torch.float32 if tokens.dtype in (torch.float16, torch.bfloat16) else tokens.dtype
 
 
 def pool_cls(tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -56,5 +85,13 @@ def pool_last(tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     return torch.gather(tokens * mask.unsqueeze(-1).to(tokens.dtype), 1, index).squeeze(1)
 
 
-POOLINGS: dict[str, Any] = {"mean": pool_mean, "cls": pool_cls, "lasttoken": pool_last, "last": pool_last}
+POOLINGS: dict[str, Any] = {
+    "mean": pool_mean,
+    "mean_sqrt_len_tokens": pool_mean_sqrt,
+    "weightedmean": pool_weighted,
+    "max": pool_max,
+    "cls": pool_cls,
+    "lasttoken": pool_last,
+    "last": pool_last,
+}
 """Pooling by its sentence-transformers name."""
