@@ -120,9 +120,12 @@ def outcome_of_model() -> ColumnElement[str]:
 def _having(outcome: str) -> ColumnElement[bool]:
     if outcome == WAITING:
         return waits()
-    if outcome in (NOT_RUN, Outcome.FAILED):
-        return outcome_of_model() == outcome
-    return CheckpointStatus.outcome == outcome
+    has_it = CheckpointStatus.outcome == outcome
+    without = CheckpointStatus.outcome.is_(None)
+    # not `outcome_of_model() == outcome`: of an expression a planner has no statistics, and reads every model
+    if outcome == Outcome.FAILED:
+        return or_(has_it, and_(without, dropped_kind().is_not(None)))
+    return and_(without, dropped_kind().is_(None)) if outcome == NOT_RUN else has_it
 
 
 def conditions(wanted: Wanted) -> Iterator[ColumnElement[bool]]:

@@ -10,6 +10,7 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 from pydantic_core import to_json
@@ -130,9 +131,10 @@ def next_cursor(rows: Sequence[Row[Any]], limit: int, wanted: Wanted) -> str | N
 
 def facts_of(rows: Iterable[Row[Any]], profile: str) -> Iterator[dict[str, Any]]:
     """Rows with everything that pages show; programs get the `KEYS` of it."""
-    today = environment_digest(profile)
+    today, fields = environment_digest(profile), tuple[str, ...]()
     for row in rows:
-        found = dict(zip(row._fields, row, strict=True))
+        fields = fields or row._fields
+        found = dict(zip(fields, row, strict=True))
         found["page"] = model_url(found["model"])
         found["stale"] = found["outcome"] is not None and found["environment"] != today
         if found["outcome"] is None:
@@ -145,7 +147,10 @@ def facts_of(rows: Iterable[Row[Any]], profile: str) -> Iterator[dict[str, Any]]
 
 def items_of(rows: Iterable[Row[Any]], profile: str) -> Iterator[dict[str, Any]]:
     """Rows as programs read them."""
-    return ({key: found[key] for key in KEYS} for found in facts_of(rows, profile))
+    return (dict(zip(KEYS, _told(found), strict=True)) for found in facts_of(rows, profile))
+
+
+_told = itemgetter(*KEYS)
 
 
 def _without_status(found: dict[str, Any]) -> dict[str, Any]:

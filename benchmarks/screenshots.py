@@ -32,6 +32,7 @@ PAGES = {
     "review": "/review",
     "candidate": "/review/1",
     "rules": "/rules",
+    "blind": "/blind",
     "requests": "/requests",
     "adapters": "/adapters",
     "adapter": "/adapters/1",

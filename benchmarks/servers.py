@@ -83,15 +83,37 @@ def answers_sql(folder: Path) -> bool:
     return True
 
 
+def _copy(source: Path, target: Path) -> None:
+    """A folder with its owners: PostgreSQL refuses data of another user."""
+    subprocess.run(["cp", "-a", str(source), str(target)], check=True, **QUIET)  # type: ignore[call-overload]
+
+
 class Postgres:
     """A PostgreSQL on a socket; `kill` and `start` keep its data."""
 
-    def __init__(self) -> None:
+    def __init__(self, like: Path | None = None) -> None:
+        """An empty one, or one with the data that `keep` left in a folder."""
         self.folder = Path(tempfile.mkdtemp(prefix="sffp"))
+        if like is not None:
+            self._begin_like(like)
+            return
         self._server = start_postgres(self.folder)
         wait_until(lambda: answers_sql(self.folder))
         with psycopg.connect(host=str(self.folder), user="factory", dbname="postgres", autocommit=True) as connection:
             connection.execute("CREATE DATABASE factory")
+
+    def _begin_like(self, kept: Path) -> None:
+        who = unprivileged_user()
+        if who:
+            os.chown(self.folder, who["user"], who["group"])
+        _copy(kept, self.folder / "data")
+        self.start()
+
+    def keep(self, folder: Path) -> None:
+        """End it in order and leave its data in `folder`."""
+        os.kill(self.pid, signal.SIGINT)
+        self._server.wait(START_S)
+        _copy(self.folder / "data", folder)
 
     @property
     def url(self) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -238,9 +240,28 @@ def pretty(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
+@lru_cache(maxsize=20_000)
 def model_url(name: str) -> str:
     """The page of a model."""
     return f"/models/{quote(name, safe='/')}"
+
+
+def breakable(name: str) -> Markup:
+    """A dotted or underscored name that a narrow column may break after its dots and underscores only."""
+    return Markup(re.sub(r"([._])", r"\1<wbr>", str(escape(name))))  # noqa: S704 - escaped before
+
+
+def plain_value(value: Any) -> str:
+    """A setting or parameter in words; nothing, an empty text and an empty list are "not set"."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None or value in ("", [], (), {}):
+        return "not set"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {plain_value(part)}" for key, part in value.items())
+    if isinstance(value, list | tuple | set | frozenset):
+        return ", ".join(plain_value(part) for part in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 FILTERS: dict[str, Callable[..., Any]] = {
@@ -263,6 +284,8 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "exactness": lambda name: EXACTNESS.get(name, name),
     "drafter": lambda name: DRAFTERS.get(name, name),
     "model_url": model_url,
+    "breakable": breakable,
+    "plain": plain_value,
 }
 NAVIGATION = {
     "/": "Overview",

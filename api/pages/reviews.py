@@ -19,11 +19,12 @@ from api.pages.rendering import render
 from api.pages.rounds import set_diff
 from api.pages.sources import document_lines, pattern_source
 from api.rest.schemas import ReviewsQuery, Strict
-from api.security.identity import Caller, Decider, Reader, check_form, principal_of
+from api.security.identity import Caller, Decider, Reader, Requester, check_form, principal_of
 from pipeline.database.models import Principal
 from pipeline.database.unit_of_work import database_now, reading, unit_of_work
 from pipeline.errors import NotFound
-from pipeline.review import service
+from pipeline.requests.service import requester_name
+from pipeline.review import replays, service
 from pipeline.review.models import CandidateRow, CandidateState
 from pipeline.review.presentation import details_of, summary_of
 from pipeline.review.repository import get_candidate
@@ -41,6 +42,13 @@ class DecisionForm(Strict):
     seen: Annotated[str, Field(max_length=64)] = ""
     reason: Annotated[str, Field(max_length=4_000)] = ""
     position: Annotated[int, Field(ge=1, le=1_000)] = 1
+
+
+class ReplayForm(Strict):
+    """What the button of a replay sends."""
+
+    csrf: Annotated[str, Field(max_length=200)] = ""
+    threads: Annotated[int, Field(ge=1, le=64)] = 1
 
 
 @router.get("/review")
@@ -86,8 +94,12 @@ def show_candidate(request: Request, caller: Reader, number: Number) -> Response
         line = _line(session, candidate, database_now(session))
         causes = repository.diagnoses_of_candidate(session, candidate)
         config = next((link.checkpoint.config for link in candidate.checkpoints), None)
-        line["patches"] = [_patch(patch, causes, config) for patch in line["patches"]]
-        line["evidence"] = [evidence_view(found) for found in line["evidence"]]
+        line["patches"] = [patch_view(patch, causes, config) for patch in line["patches"]]
+        again = replays.replays_of(session, candidate.evidence)
+        line["evidence"] = [
+            {**evidence_view(found), "replays": [replays.told(run) for run in again[found["id"]]]}
+            for found in line["evidence"]
+        ]
         decisions = repository.decisions(session, candidate)
         adapter = repository.adapter_of_candidate(session, number)
         before = repository.round_before(session, candidate)
@@ -104,7 +116,7 @@ def show_candidate(request: Request, caller: Reader, number: Number) -> Response
     return render(request, "candidate.html", candidate=line, **context)
 
 
-def _patch(patch: dict[str, Any], causes: list[dict[str, Any]], config: dict[str, Any] | None) -> dict[str, Any]:
+def patch_view(patch: dict[str, Any], causes: list[dict[str, Any]], config: dict[str, Any] | None) -> dict[str, Any]:
     """A patch with both sides of its diff: the stock code it is about, and what runs instead."""
     parameters = patch.get("parameters") or {}
     mine = [c["failure"] for c in causes if any(use["pattern"] == patch["pattern"] for use in c["patterns"])]
@@ -130,6 +142,18 @@ def _written(parameters: dict[str, Any]) -> dict[str, list[str]]:
     source = parameters.get("source")
     lines = source.splitlines() if isinstance(source, str) else []
     return {"document": document_lines(parameters.get("document")), "source": lines}
+
+
+@router.post("/evidence/{number}/replay")
+def replay_evidence(
+    request: Request, caller: Requester, number: Number, form: Annotated[ReplayForm, Form()]
+) -> Response:
+    """Have evidence measured again; then the candidate's page shows the replay beside it."""
+    check_form(request, caller, form.csrf)
+    with unit_of_work() as session:
+        run = replays.ask_for_replay(session, number, requester_name(caller.principal_id), threads=form.threads)
+        candidate = run.candidate_id
+    return RedirectResponse(f"/review/{candidate}#evidence-{number}", 303)
 
 
 Decision = Callable[[Session, int, Principal, DecisionForm], Any]

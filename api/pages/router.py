@@ -7,6 +7,7 @@ from fastapi import APIRouter, Request, Response
 from api.pages import (
     adapters,
     audit,
+    blind,
     coverage,
     login,
     models,
@@ -32,6 +33,7 @@ for page in (
     operations,
     requests,
     reviews,
+    blind,
     rules,
     adapters,
     sweeps,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, Field
@@ -14,10 +14,12 @@ from api.presentation import reproducer_of, script_in
 from api.rest import PREFIX
 from api.rest.adapters import PYTHON, download
 from api.rest.paging import PageQuery, page_of
-from api.rest.schemas import NO_NUL, ProfileName, ProfileQuery, ReviewDetails, ReviewItem, RowId
-from api.security.identity import Reader
+from api.rest.schemas import NO_NUL, ProfileName, ProfileQuery, ReviewDetails, ReviewItem, RowId, Strict
+from api.security.identity import Reader, Requester
 from pipeline.database.facts import is_demo
-from pipeline.database.unit_of_work import reading
+from pipeline.database.unit_of_work import reading, unit_of_work
+from pipeline.requests.service import requester_name
+from pipeline.review import replays
 from pipeline.review.evidence import document_digest, shown_document
 from pipeline.review.models import CandidateRow, CandidateState, EvidenceRow
 from pipeline.review.presentation import details_of, summary_of
@@ -113,11 +115,41 @@ class EvidencePage(BaseModel):
     next: str | None
 
 
+class ReplayBody(Strict):
+    """How evidence is measured again: its verdict must not depend on it."""
+
+    threads: Annotated[int, Field(ge=1, le=64, description="OpenMP threads.")] = 1
+    capability: Annotated[
+        Literal["default", "avx2", "avx512"] | None,
+        Field(description="ATEN_CPU_CAPABILITY; null is the best there is."),
+    ] = None
+
+
+class Replay(BaseModel):
+    """A replay: `outcome` is null until it has ended, `passed` if the same verdict came out and all figures agree."""
+
+    id: int = Field(description="The run that does it.")
+    state: str
+    outcome: str | None
+    reason: str
+    threads: int | None
+    capability: str | None
+    verdict: str | None
+    identical: bool | None
+    agrees: bool | None
+    differences: list[str]
+    beyond_tolerance: list[str]
+    other_environment: list[str]
+    created_at: datetime
+    finished_at: datetime | None
+
+
 class EvidenceDetails(EvidenceItem):
-    """Evidence with its measurements; hidden seeds are left out."""
+    """Evidence with its measurements and its replays, newest first; hidden seeds are left out."""
 
     measurements: dict[str, Any]
     shown: dict[str, Any]
+    replays: list[Replay]
 
 
 @router.get("/capabilities", response_model=Capabilities)
@@ -195,7 +227,17 @@ def get_evidence(_caller: Reader, number: Number) -> dict[str, Any]:
     """One piece of evidence with everything that was measured, but the hidden seeds."""
     with reading() as session:
         row = repository.get_evidence(session, number)
-        return {**_evidence(row), "measurements": row.measurements, "shown": shown_document(row)}
+        found = [replays.told(run) for run in replays.replays_of(session, [row])[row.id]]
+        return {**_evidence(row), "measurements": row.measurements, "shown": shown_document(row), "replays": found}
+
+
+@router.post("/evidence/{number}/replay", response_model=Replay, status_code=202)
+def replay_evidence(caller: Requester, number: Number, body: ReplayBody) -> dict[str, Any]:
+    """Measure evidence again, in the queue; the same replay asked for twice is one run. 409 where nothing was kept."""
+    who = requester_name(caller.principal_id)
+    with unit_of_work() as session:
+        run = replays.ask_for_replay(session, number, who, threads=body.threads, capability=body.capability)
+        return replays.told(run)
 
 
 def _evidence(row: EvidenceRow) -> dict[str, Any]:

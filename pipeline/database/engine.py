@@ -47,9 +47,12 @@ def looking_engine(url: str | None = None) -> Engine:
     nothing to save: its engine is the usual one.
     """
     text = url or get_settings().sqlalchemy_url
-    if make_url(text).get_backend_name() == "sqlite":
-        return engine_for(text)
-    return _kept((os.getpid(), f"looking {text}"), lambda: build_engine(text, **LOOKING))
+    return _kept((os.getpid(), f"looking {text}"), lambda: _build_looking(text))
+
+
+def _build_looking(url: str) -> Engine:
+    is_sqlite = make_url(url).get_backend_name() == "sqlite"
+    return engine_for(url) if is_sqlite else build_engine(url, **LOOKING)
 
 
 def dispose_engines() -> None:

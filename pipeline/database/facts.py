@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import ScalarSelect, bindparam, select
 from sqlalchemy.orm import Session
 
 from pipeline.database.models import SettingRow
@@ -37,6 +37,11 @@ def set_fact(session: Session, key: str, value: Any, reason: str = "") -> None:
 def is_demo(session: Session) -> bool:
     """True if this database is a demonstration: its figures are never published. The mark is never taken back."""
     return bool(get_fact(session, DEMO, False))
+
+
+def demo_mark() -> ScalarSelect[Any]:
+    """What `is_demo` reads, for statements that answer something else beside it; NULL stands for no."""
+    return select(SettingRow.value).where(SettingRow.key == DEMO).scalar_subquery()
 
 
 def mark_demo(session: Session, reason: str) -> None:

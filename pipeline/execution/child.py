@@ -74,6 +74,19 @@ def run_weights(spec: dict[str, Any]) -> dict[str, Any]:
     return {"outcome": "passed", "folder": str(prepared.folder), "recipe": prepared.recipe}
 
 
+def run_replay(spec: dict[str, Any]) -> dict[str, Any]:
+    """Stored evidence measured again: `passed` if the same verdict document came out and every figure agrees."""
+    from pipeline.execution.replay_evidence import replay
+
+    how = {name: spec["how"][name] for name in ("threads", "capability")}
+    done = replay(spec["document"], Path(spec["workdir"]), **how)
+    same = done.identical and done.agrees
+    other = "Figures moved beyond their tolerance." if done.identical else "Another verdict document came out."
+    measured = {**how, "verdict": done.outcome, **done.to_dict()}
+    out = {"outcome": "passed" if same else "failed", "reason": "The same verdict came out." if same else other}
+    return {**out, "measurements": measured, "evidence": spec["how"]}
+
+
 PREPARED = (
     "torch._dynamo.backends.inductor",
     "torch._dynamo.backends.distributed",
@@ -109,6 +122,7 @@ PREPARED = (
 )
 """What the stages import when they run."""
 
+
 STAGES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "inspect": run_inspect,
     "capture": run_capture,
@@ -117,6 +131,7 @@ STAGES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "draft": run_draft,
     "verify": run_execute,
     "weights": run_weights,
+    "replay": run_replay,
 }
 
 

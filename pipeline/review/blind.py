@@ -63,6 +63,12 @@ def answer(session: Session, candidate_id: int, reviewer: Principal, said: Blind
     return row
 
 
+def answer_of(session: Session, candidate_id: int, reviewer: Principal) -> BlindReview | None:
+    """What this reviewer said of a candidate; None if nothing yet: its truth is not told before."""
+    mine = select(BlindReview).where(BlindReview.principal_id == reviewer.id)
+    return session.scalar(mine.where(BlindReview.candidate_id == candidate_id))
+
+
 def agreement(session: Session) -> dict[str, Any]:
     """Per reviewer what they caught and let through; `agree` is the share of equal answers of two on one candidate.
 

@@ -6,6 +6,7 @@ Conflict
 ├── StaleApproval      what was seen is not what is stored now
 ├── NotReviewable      the candidate does not wait for a decision
 ├── ClaimedByOther     another reviewer holds the lease
+├── NothingToReplay    the evidence has no document that can be run again
 └── ScriptedOutsideDemo what a script drafted is released in a demonstration only
 BadInput
 └── ReasonMissing
@@ -50,6 +51,12 @@ class NotTheSamePatches(BadInput):
     """The candidates decided on together do not hold the same patches."""
 
     code, status = "not_the_same_patches", 422
+
+
+class NothingToReplay(Conflict):
+    """The evidence has no stored document that can be run again."""
+
+    code, status = "nothing_to_replay", 409
 
 
 class ReasonMissing(BadInput):

@@ -23,18 +23,24 @@ COUNTERS: Mapping[GroupBy, Callable[[Session, str], dict[str, repository.Counted
     "profile": repository.count_by_profile,
 }
 
+PARTITIONS = frozenset[GroupBy | None]({"family", "release"})
+"""Groups that hold every model once: the figures over all models are their sums, and are not counted again."""
+
 
 def coverage(session: Session, profile: str, by: GroupBy | None = None) -> dict[str, Any]:
     """The keys of the command `coverage`; `groups` is empty unless `by` is given. `demo` databases say so."""
-    counted = repository.count_models(session, profile)
-    return {"profile": profile, "demo": is_demo(session), **_figures(counted), "groups": _groups(session, profile, by)}
+    found = COUNTERS[by](session, profile) if by else {}
+    if by in PARTITIONS:
+        counted, demo = repository.sum_of(found.values()), is_demo(session)
+    else:
+        counted, demo = repository.count_models_and_mark(session, profile)
+    return {"profile": profile, "demo": demo, **_figures(counted), "groups": _groups(found)}
 
 
 def _figures(counted: repository.Counted) -> dict[str, Any]:
     return {**counted.models, "by_downloads": counted.downloads}
 
 
-def _groups(session: Session, profile: str, by: GroupBy | None) -> list[dict[str, Any]]:
-    found = COUNTERS[by](session, profile) if by else {}
+def _groups(found: Mapping[str, repository.Counted]) -> list[dict[str, Any]]:
     groups = [{"name": name, **_figures(counted)} for name, counted in found.items()]
     return sorted(groups, key=lambda group: (-group["by_downloads"]["total"], group["name"]))

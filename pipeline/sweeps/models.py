@@ -188,4 +188,4 @@ class CheckpointStatus(Base):
     derived_from: Mapped[int | None] = mapped_column(ForeignKey("checkpoints.id"), index=True)
     checkpoint: Mapped[Checkpoint] = relationship(lazy="joined", foreign_keys=[checkpoint_id])
     speaker: Mapped[Checkpoint | None] = relationship(foreign_keys=[derived_from])
-    adapter: Mapped[Any] = relationship("Adapter", lazy="joined")
+    adapter: Mapped[Any] = relationship("Adapter")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -20,6 +20,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session, aliased, joinedload, selectinload
 
+from pipeline.database.facts import demo_mark
 from pipeline.database.insert import insert_or_return
 from pipeline.database.prepared import Prepared
 from pipeline.releases.models import Adapter
@@ -227,14 +228,27 @@ def _counted(values: Sequence[Any]) -> Counted:
     return Counted(dict(zip(CLAIMS, numbers[:middle], strict=True)), dict(zip(CLAIMS, numbers[middle:], strict=True)))
 
 
+def sum_of(groups: Iterable[Counted]) -> Counted:
+    """The figures over the models of all these groups, of which no two hold the same model."""
+    parts = list(groups)
+    models = {name: sum(part.models[name] for part in parts) for name in CLAIMS}
+    return Counted(models, {name: sum(part.downloads[name] for part in parts) for name in CLAIMS})
+
+
 def count_models(session: Session, profile: str) -> Counted:
     """The figures over every model."""
-    return _counted(_COUNT_MODELS.run(session, profile=profile).one())
+    return count_models_and_mark(session, profile)[0]
+
+
+def count_models_and_mark(session: Session, profile: str) -> tuple[Counted, bool]:
+    """The figures over every model, and whether the database is a demonstration: one statement for both."""
+    row = _COUNT_MODELS.run(session, profile=profile).one()
+    return _counted(row[:-1]), bool(row[-1])
 
 
 def _count_models() -> Select[Any]:
     _, models = _all_models(bindparam("profile"))
-    return select(*_figures()).select_from(models)
+    return select(*_figures(), demo_mark()).select_from(models)
 
 
 _COUNT_MODELS = Prepared(_count_models)

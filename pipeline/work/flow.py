@@ -364,6 +364,10 @@ def _after_verify(session: Session, run: Run, ids: Sequence[int]) -> None:
         _draft(session, diagnosed, diagnosed, ids)
 
 
+def _nothing(_session: Session, _run: Run, _ids: Sequence[int]) -> None:
+    """What follows a replay: it says whether a verdict can be had again, and changes none."""
+
+
 _AFTER: dict[StageName, Callable[[Session, Run, Sequence[int]], None]] = {
     StageName.INSPECT: _after_inspect,
     StageName.CAPTURE: _after_capture,
@@ -371,6 +375,7 @@ _AFTER: dict[StageName, Callable[[Session, Run, Sequence[int]], None]] = {
     StageName.DIAGNOSE: _after_diagnose,
     StageName.DRAFT: _after_draft,
     StageName.VERIFY: _after_verify,
+    StageName.REPLAY: _nothing,
 }
 
 

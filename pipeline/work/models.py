@@ -56,6 +56,8 @@ class StageName(StrEnum):
     DIAGNOSE = "diagnose"
     DRAFT = "draft"
     VERIFY = "verify"
+    REPLAY = "replay"
+    """Stored evidence is measured again; nothing follows from it."""
 
 
 class Run(Base):
@@ -119,7 +121,7 @@ class Run(Base):
 
     created_at: Mapped[datetime]
     started_at: Mapped[datetime | None]
-    finished_at: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None] = mapped_column(index=True)
 
     failures: Mapped[list[FailureRow]] = relationship(back_populates="run", order_by="FailureRow.id")
     diagnoses: Mapped[list[DiagnosisRow]] = relationship(back_populates="run", order_by="DiagnosisRow.id")

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from pipeline.catalogue.entry import CatalogueEntry
 from pipeline.database.facts import is_demo
 from pipeline.releases.repository import get_adapter
-from pipeline.review import candidates
+from pipeline.review import candidates, replays
 from pipeline.rules.repository import accepted_rules
 from pipeline.settings import Settings
 from pipeline.sweeps.catalogue import entry_of
@@ -59,13 +59,15 @@ def job_of(session: Session, run_id: int, settings: Settings) -> Job:
 
 
 def _stage_part(session: Session, run: Run, checkpoint: Checkpoint, settings: Settings) -> dict[str, Any]:
-    """What only one stage is told. Hidden seeds go to the verification alone, never to a drafter."""
+    """What only one stage is told. Hidden seeds go to the verification and its replay alone, never to a drafter."""
     if run.stage == StageName.DRAFT:
         return _draft_part(session, run, checkpoint, settings)
     if run.stage == StageName.DIAGNOSE:
         return {"reproducers": settings.reproducers_s > 0, "reproducers_s": settings.reproducers_s}
     if run.stage == StageName.VERIFY and run.candidate_id:
         return {"seeds": candidates.hidden_seeds(session, run.candidate_id, run.tier).to_dict()}
+    if run.stage == StageName.REPLAY:
+        return replays.spec_of(session, run)
     return {}
 
 

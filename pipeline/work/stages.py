@@ -48,6 +48,7 @@ STAGES: dict[StageName, Stage] = {
         Stage(StageName.DIAGNOSE, 600, 12_288, bytes_per_parameter=16),
         Stage(StageName.DRAFT, 900, 8_192, trusted=True, variables=MODEL_VARIABLES, service_settings=True),
         Stage(StageName.VERIFY, 1_500, 12_288, bytes_per_parameter=24),
+        Stage(StageName.REPLAY, 2_700, 20_480, base_mb=3_000, bytes_per_parameter=24),
     )
 }
 

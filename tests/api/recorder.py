@@ -67,6 +67,7 @@ STORY: tuple[Step, ...] = (
     ("GET", f"{API}/candidates?limit=1", None, {}),
     ("GET", f"{API}/candidates/{{number}}", None, {"number": 1}),
     ("GET", f"{API}/evidence?limit=1", None, {}),
+    ("POST", f"{API}/evidence/{{number}}/replay", {"threads": 2, "capability": "avx2"}, {"number": 1}),
     ("GET", f"{API}/evidence/{{number}}", None, {"number": 1}),
     ("GET", f"{API}/sweeps", None, {}),
     ("GET", f"{API}/sweeps/{{number}}", None, {"number": 1}),

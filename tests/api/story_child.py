@@ -93,7 +93,7 @@ def judged(spec: dict[str, Any], digest: str) -> dict[str, Any]:
     seeds = HiddenSeeds(digest, (11, 12))
     document = evidence_document(
         candidate=digest, checkpoint={"model": spec["model"]}, environment={}, seeds=seeds, recipe=None,
-        measurements=figures, verdict=verdict,
+        measurements=figures, verdict=verdict, replay={"stage": "verify", "model": spec["model"]},
     )  # fmt: skip
     return {
         "outcome": str(verdict.outcome),
@@ -155,10 +155,19 @@ def verify(spec: dict[str, Any]) -> dict[str, Any]:
     return judged(spec, spec["candidate"]["digest"])
 
 
+def replay(spec: dict[str, Any]) -> dict[str, Any]:
+    """What the real child answers where the verdict came out again, or, on two threads, where it did not."""
+    same = spec["how"]["threads"] == 1
+    told = "The same verdict came out." if same else "Another verdict document came out."
+    measured = {"verdict": spec["document"]["verdict"]["outcome"], "identical": same, "agrees": True}
+    found = {**spec["how"], **measured, "differences": [] if same else ["cases: 8 then, 7 now"], "beyond_tolerance": []}
+    return {"outcome": "passed" if same else "failed", "reason": told, "measurements": found, "evidence": spec["how"]}
+
+
 def main(arguments: list[str]) -> None:
     stage, spec_path, out_path = arguments
     spec = json.loads(Path(spec_path).read_text())
-    out = {body.__name__: body for body in (inspect, capture, execute, diagnose, draft, verify)}[stage](spec)
+    out = {body.__name__: body for body in (inspect, capture, execute, diagnose, draft, verify, replay)}[stage](spec)
     Path(out_path).write_text(json.dumps(out))
 
 

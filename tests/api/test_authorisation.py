@@ -27,6 +27,7 @@ SIGNED_IN = {
 REQUESTERS = {
     ("POST", "/api/v1/requests"), ("POST", "/api/v1/requests/{request_id}/cancel"),
     ("POST", "/requests"),
+    ("POST", "/api/v1/evidence/{number}/replay"), ("POST", "/evidence/{number}/replay"),
 }  # fmt: skip
 REVIEWERS = {
     *(("POST", f"/api/v1/reviews/{{number}}/{verb}") for verb in ("claim", "approve", "reject", "changes", "strike")),
@@ -36,6 +37,7 @@ REVIEWERS = {
     *(("POST", f"/api/v1/rules/{{number}}/{verb}") for verb in ("accept", "reject")),
     ("POST", "/rules/{number}/{decision}"),
     ("POST", "/adapters/{number}/withdraw"),
+    ("POST", "/blind/{number}"),
 }
 MAY_REQUEST, MAY_DECIDE = {Role.REQUESTER, Role.ADMIN}, {Role.REVIEWER}
 IN_PATHS = {

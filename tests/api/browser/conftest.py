@@ -44,7 +44,7 @@ PATHS = (
     "/review/3", "/rules", "/rules?state=all", "/requests", "/adapters", "/adapters/1", "/sweeps", "/sweeps/1",
     "/coverage", "/coverage?by=op", "/coverage?by=release", "/ops", "/profiles", "/profiles/latest",
     "/profiles/compare?a=profile-2026-04&b=latest", "/scores", "/audit", "/audit?kind=candidate", "/settings",
-    "/login", "/nope",
+    "/login", "/blind", "/nope",
 )  # fmt: skip
 """Pages whose paths are known beforehand, in the states that the installation has."""
 

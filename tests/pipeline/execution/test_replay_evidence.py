@@ -15,6 +15,7 @@ from pipeline.database.artefacts import store_bytes
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import BadInput
 from pipeline.execution.check import base_spec, matching_manifest, run_stage
+from pipeline.execution.child import run_stage as child_stage
 from pipeline.execution.folders import packaged_folder
 from pipeline.execution.replay_evidence import Capability, Replayed, replay
 from pipeline.verification.evidence import EVIDENCE_KIND, EVIDENCE_MEDIA
@@ -85,6 +86,19 @@ def test_another_environment_is_named(
     done = replay({**tiny_evidence, "environment": then}, tmp_path)
     assert done.identical
     assert [line.split(":")[0] for line in done.environment] == ["torch"]
+
+
+@pytest.mark.parametrize(("cases", "outcome"), [(slice(None), "passed"), (slice(1, None), "failed")])
+def test_the_stage_of_a_replay_passes_only_if_the_same_verdict_comes_out(
+    tiny_evidence: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cases: slice, outcome: str
+) -> None:
+    kept = {**tiny_evidence["measurements"], "cases": tiny_evidence["measurements"]["cases"][cases]}
+    again = {**tiny_evidence, "measurements": kept}
+    monkeypatch.setattr("pipeline.execution.replay_evidence.run_again", lambda *_: again)
+    how = {"document": "0" * 64, "threads": 2, "capability": "avx2"}
+    out = child_stage("replay", {"document": tiny_evidence, "how": how, "workdir": str(tmp_path)})
+    assert (out["outcome"], out["evidence"]) == (outcome, how)
+    assert bool(out["measurements"]["differences"]) == (outcome == "failed")
 
 
 def test_evidence_without_a_spec_cannot_be_replayed(tiny_evidence: dict[str, Any], tmp_path: Path) -> None:
