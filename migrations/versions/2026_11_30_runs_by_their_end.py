@@ -5,7 +5,7 @@ from __future__ import annotations
 from alembic import op
 
 revision = "2026_11_30_ends"
-down_revision = "2026_11_30_blind"
+down_revision = "2026_11_30_changes"
 branch_labels = None
 depends_on = None
 
