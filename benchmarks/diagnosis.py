@@ -133,14 +133,17 @@ def report(wanted: Sequence[Case], state: State, known: dict[str, dict[str, Any]
     pairs = [{"case": c.name, "cpu": o["cpu"], **v._asdict()} for c, o, v in judged if v.triggered or c.sort == "clean"]
     drawings = next((n + 1 for n, (f, _) in enumerate(drawn()) if f.name == _last_random(wanted)), 0)
     cpu = sum(o["cpu"] for _, o in outs) + sum(found["seconds"] for found in known.values())
-    found = list(figures(judged, len(outs) - len(judged), cpu, drawings))
+    unasked = [f"{model}: {found['error']}" for model, found in known.items() if "error" in found]
+    found = list(figures(judged, len(outs) - len(judged) + len(unasked), cpu, drawings))
     not_run = [c.name for c in wanted if state.get(c) is None]
     idle = [c.name for c, o in outs if "without_effect" in o]
     if as_json:
-        told = {"pairs": pairs, "not_run": not_run, "trigger_nowhere": never_triggered(met), "without_effect": idle}
-        text = render(found, as_json=True, sources=state.folder.name, **told)
+        nowhere = never_triggered(met)
+        told = {"not_run": not_run, "trigger_nowhere": nowhere, "without_effect": idle, "triggers_not_known": unasked}
+        text = render(found, as_json=True, sources=state.folder.name, pairs=pairs, **told)
     else:
         lines = [json.dumps(p) for p in pairs]
+        lines += [f"triggers not known: {name}" for name in unasked]
         lines += [f"not run: {name}" for name in not_run]
         lines += [f"met without effect: {name}" for name in idle]
         lines += [f"triggers nowhere: {name}" for name in never_triggered(met)]

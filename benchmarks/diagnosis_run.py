@@ -29,9 +29,12 @@ class NoAnswer(Exception):
 
 
 def known_triggers(server: Server, model: str, kept: Path) -> dict[str, Any]:
-    """Which faults trigger in a model, asked once. Raises NoAnswer."""
+    """Which faults trigger in a model, asked once. Where there is no answer: none, and the `error`, not kept."""
     if not kept.exists():
-        kept.write_text(json.dumps(server.triggers(model)))
+        try:
+            kept.write_text(json.dumps(server.triggers(model)))
+        except NoAnswer as why:
+            return {"met": [], "seconds": 0.0, "error": str(why)}
     found: dict[str, Any] = json.loads(kept.read_text())
     return found
 

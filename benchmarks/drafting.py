@@ -1,8 +1,8 @@
-"""What the rules draft alone: `python -m benchmarks.drafting [--json] [--only PATTERN] [--tasks PATTERN]`.
+"""What the rules draft alone: `python -m benchmarks.drafting [--json] [--only PATTERN] [--tasks PATTERN] [--fresh N]`.
 
-Every task of the public bench (`pipeline.bench`), judged as the gate judges. `nobody`, `references` and `misses` show
-that the bench itself is fair: `null`, `echo` and near misses do not pass, right answers do. Cost is relative to the
-task's reference form.
+Every task of the public bench (`pipeline.bench`), or of the fresh one of seed N, judged as the gate judges. `nobody`,
+`references` and `misses` show that the bench itself is fair: `null`, `echo` and near misses do not pass, right answers
+do. Cost is relative to the task's reference form.
 
 Each judgement is kept as it comes: a run that was cut off goes on where it was, and `--tasks` does those whose id the
 pattern finds, so that parts can be done apart and the whole told at the end. A change of drafters, gate, simulator or
@@ -106,10 +106,13 @@ def measure(arguments: Sequence[str] | None = None, kept: Path | None = None) ->
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--tasks", default="")
+    parser.add_argument("--fresh", type=int, default=None)
     chosen, others = parser.parse_known_args(arguments)
-    tasks = [task for task in load_tasks() if re.search(chosen.tasks, task.id)]
+    of_split = load_tasks() if chosen.fresh is None else load_tasks("fresh", chosen.fresh)
+    tasks = [task for task in of_split if re.search(chosen.tasks, task.id)]
+    version = digest_of(SOURCES) + ("" if chosen.fresh is None else f" fresh {chosen.fresh}")
     with ModelChild() as child:
-        bench = Bench(child, Kept(kept or cache_folder() / "drafting.jsonl", digest_of(SOURCES)), tasks)
+        bench = Bench(child, Kept(kept or cache_folder() / "drafting.jsonl", version), tasks)
         return main(bench.groups, __doc__, others)
 
 

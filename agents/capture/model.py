@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 
 from .apply import place_patched
 from .calls import Body, Packed, Site, opaque_calls, record_calls
@@ -80,7 +80,14 @@ class _Capture:
         self._alike: dict[Any, tuple[Record, Block]] = {}
 
     def document(self, case: Case) -> dict[str, Any]:
-        """The document of one case: blocks first, then the skeleton that calls them, then the constants both read."""
+        """The document of one case. Raises CaptureRefused, also where a size or a branch hangs on values."""
+        try:
+            return self._document(case)
+        except (DynamicOutputShapeException, DataDependentOutputException) as error:
+            raise CaptureRefused(f"what {error} gives depends on values; a document has one form for all") from error
+
+    def _document(self, case: Case) -> dict[str, Any]:
+        """Blocks first, then the skeleton that calls them, then the constants both read."""
         with self._mode, torch.no_grad():
             with self._tape:
                 inputs = {name: torch.empty(case.batch, case.length, dtype=torch.int64) for name in case.inputs}

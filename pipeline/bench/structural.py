@@ -6,6 +6,7 @@ down. The device stage asks for the report of the patched model: the cause must 
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -16,7 +17,7 @@ from agents.types import Candidate, Diagnosis, DraftContext, Drafter, Exactness,
 from pipeline.bench.causes import CAUSES, Cause
 from pipeline.diagnosis.facts import model_facts
 from pipeline.diagnosis.patterns import patterns_for
-from pipeline.verification.selftest.subjects import SUBJECTS
+from pipeline.verification.selftest.subjects import DRAWN, SUBJECTS
 
 BOUNDS = {row.id: row.bound for row in ROWS if row.bound is not None}
 """What patterns claim that are not exact (docs/decisions/0018)."""
@@ -128,6 +129,17 @@ def facts_of(subject: str) -> Any:
 
 
 MODEL_TASKS: tuple[ModelTask, ...] = tuple(ModelTask(cause) for cause in CAUSES)
+FRESH = 12
+
+
+def fresh_tasks(seed: int, count: int = FRESH) -> list[ModelTask]:
+    """Tasks of `count` patterns on models whose sizes are drawn from `seed`; of each pattern one subject at most."""
+    by_pattern: dict[str, list[ModelTask]] = {}
+    for cause in CAUSES:
+        if (fresh := cause.resized(seed, SUBJECTS[f"{cause.subject}{DRAWN}{seed}"])) is not None:
+            by_pattern.setdefault(cause.pattern, []).append(ModelTask(fresh))
+    drawn = random.Random(seed)  # noqa: S311 - a reproducible choice, no secret
+    return [drawn.choice(by_pattern[pattern]) for pattern in sorted(drawn.sample(sorted(by_pattern), count))]
 
 
 def has_code(candidate: Candidate) -> bool:
@@ -137,7 +149,9 @@ def has_code(candidate: Candidate) -> bool:
 
 def task_called(task_id: str) -> ModelTask:
     """The structural task with this id. Raises KeyError if there is none."""
-    return {task.id: task for task in MODEL_TASKS}[task_id]
+    subject = task_id.split("/")[1]
+    tasks = fresh_tasks(int(subject.partition(DRAWN)[2])) if DRAWN in subject else MODEL_TASKS
+    return {task.id: task for task in tasks}[task_id]
 
 
 __all__ = ["MODEL_TASKS", "SUBJECTS", "ModelTask", "facts_of", "has_code", "on_meta", "task_called"]

@@ -23,7 +23,7 @@ from agents.types import (
     canonical,
 )
 from pipeline.bench.forms import FORMS, Form, Function, Written, fresh_forms
-from pipeline.bench.structural import MODEL_TASKS, ModelTask
+from pipeline.bench.structural import MODEL_TASKS, ModelTask, fresh_tasks
 from pipeline.diagnosis.patterns import Facts, patterns_for
 
 Split = Literal["public", "fresh"]
@@ -130,9 +130,10 @@ def conditions(form: Form, number: int) -> list[FormTask]:
 
 
 def load_tasks(split: Split = "public", seed: int = 0) -> list[Task]:
-    """The tasks of a split: `public` is always the same, `fresh` is drawn from `seed`."""
+    """The tasks of a split: `public` is always the same, `fresh` (forms and sizes of models) is drawn from `seed`."""
     if split == "fresh":
-        return [task for i, form in enumerate(fresh_forms(seed)) for task in conditions(form, i)[:1]]
+        forms = [task for i, form in enumerate(fresh_forms(seed)) for task in conditions(form, i)[:1]]
+        return [*forms, *fresh_tasks(seed)]
     return [*(task for i, form in enumerate(FORMS) for task in conditions(form, i)), *MODEL_TASKS]
 
 

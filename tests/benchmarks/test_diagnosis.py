@@ -25,7 +25,7 @@ from benchmarks.diagnosis_faults import (
 )
 from benchmarks.diagnosis_judge import judge
 from benchmarks.diagnosis_modules import CONSTRUCTED, constructed
-from benchmarks.diagnosis_run import NoAnswer, Server, answer, in_rounds, with_effect
+from benchmarks.diagnosis_run import NoAnswer, Server, answer, in_rounds, known_triggers, with_effect
 
 SDPA = "aten._scaled_dot_product_fused_attention_overrideable.default"
 TRANSPOSED = Fault("E-17", conditions=frozenset({"layout"}))
@@ -147,6 +147,15 @@ class Told:
     def diagnosed(self, *_args: Any, **_how: Any) -> dict[str, Any]:
         self.asked += 1
         raise NoAnswer("ended with -11")
+
+    def triggers(self, _model: str) -> dict[str, Any]:
+        raise NoAnswer("ended with -11")
+
+
+def test_a_model_whose_triggers_are_not_known_ends_no_run_and_is_asked_again(tmp_path: Path) -> None:
+    found = known_triggers(Told([]), "made-page", tmp_path / "kept.json")  # type: ignore[arg-type]
+    assert (found["met"], found["error"]) == ([], "ended with -11")
+    assert not (tmp_path / "kept.json").exists()
 
 
 def border(server: Told) -> dict[str, Any]:

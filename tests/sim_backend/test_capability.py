@@ -260,6 +260,31 @@ def test_a_graph_break_is_a_failure_and_the_walk_goes_on() -> None:
     assert (broken.kind, broken.count, broken.layers) == ("graph_break", 2, 2)
 
 
+class Numbered(torch.nn.Module):
+    """A row of a table, named by a number that the block computes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList([Row()])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers[0](x)
+
+
+class Row(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Parameter(torch.randn(4, 64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.table[torch.full((), 2, device=x.device, dtype=torch.int64)]
+
+
+def test_a_row_named_by_a_number_on_the_device_ends_no_report() -> None:
+    (broken,) = report(Numbered(), {"x": torch.randn(4, 64)}, dtype=torch.float16).failures
+    assert broken.kind == "graph_break"
+
+
 def test_rows_picked_by_a_mask_are_a_dynamic_shape() -> None:
     """XMOD runs the rows of each language through the language's own adapter."""
     languages = {"languages": ["en_XX", "de_DE"], "default_language": "en_XX"}

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from adapters.errors import DocumentRefused as ElementwiseRefused
 from agents.capture.case import Case
+from agents.capture.errors import CaptureRefused
 from agents.capture.model import capture_stock
 from agents.capture.stock import stock_tensors
 from agents.errors import CandidateRefused
@@ -242,7 +243,7 @@ def check_structure(candidate: Candidate) -> None:
 
 def check_reach(candidate: Candidate, seed: int) -> None:
     """Every tensor that counts for stock counts, and token ids are looked up only. Raises Refusal."""
-    stock = stock_of(candidate.subject, seed).document
+    stock = _refusing(Stage.CAPTURE, stock_of, candidate.subject, seed).document
     if missing := left_out(stock, candidate.documents[0]):
         raise Refusal(Stage.REACHABILITY, f"left out: {', '.join(sorted(missing)[:3])}")
     if strange := strange_uses_of_tokens(stock, candidate.documents[0]):
@@ -308,5 +309,5 @@ def check_bound(candidate: Candidate, answered: Answered, seed: int) -> None:
 def _refusing(stage: Stage, check: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return check(*arguments)
-    except (DocumentRefused, ElementwiseRefused, CandidateRefused) as error:
+    except (DocumentRefused, ElementwiseRefused, CandidateRefused, CaptureRefused) as error:
         raise Refusal(stage, str(error)) from error

@@ -2,12 +2,47 @@
 
 from __future__ import annotations
 
+import random
 from functools import lru_cache
 from typing import Any
 
 SIZES = {"vocab_size": 400, "hidden_size": 128, "num_attention_heads": 4, "num_hidden_layers": 2}
 
-SUBJECTS: dict[str, dict[str, Any]] = {
+DRAWN = "~"
+"""Stands between a subject's name and the seed of sizes of its own: `bert~7`."""
+WIDTH = ("hidden_size", "dim", "n_embd", "d_model")
+NUMBER = ("num_attention_heads", "n_heads", "n_head", "num_heads")
+_INNER = ("intermediate_size", "hidden_dim", "d_ff")
+_HEAD_DIM = ("head_dim", "d_kv", "query_pre_attn_scalar")
+"""What configurations call their width, their heads, the inner width and a head's width."""
+
+
+class Subjects(dict[str, dict[str, Any]]):
+    """`config.json` of each subject, by name. `NAME~SEED` is the subject with other sizes, drawn from the seed."""
+
+    def __missing__(self, name: str) -> dict[str, Any]:
+        """Raises KeyError for a name without a seed."""
+        known, drawn, seed = name.partition(DRAWN)
+        if not drawn:
+            raise KeyError(name)
+        return resized(self[known], f"{known} {seed}")
+
+
+def resized(config: dict[str, Any], seed: str) -> dict[str, Any]:
+    """The same model with another vocabulary, inner width and number and width of heads; a head fills no stick."""
+    drawn = random.Random(seed)  # noqa: S311 - a reproducible choice, no secret
+    heads, head_dim = drawn.choice(((2, 32), (4, 32), (6, 32), (2, 96)))
+    sizes = {
+        "vocab_size": drawn.randrange(320, 480),
+        **dict.fromkeys(WIDTH, heads * head_dim),
+        **dict.fromkeys(NUMBER, heads),
+        **dict.fromkeys(_INNER, 64 * drawn.randrange(2, 6)),
+        **dict.fromkeys(_HEAD_DIM, head_dim),
+    }
+    return {field: sizes.get(field, value) for field, value in config.items()}
+
+
+SUBJECTS = Subjects({
     "bert": {"model_type": "bert", "intermediate_size": 256, "max_position_embeddings": 192, **SIZES},
     "qwen3": {
         "model_type": "qwen3", "intermediate_size": 256, "max_position_embeddings": 192, "num_key_value_heads": 2,
@@ -142,8 +177,7 @@ SUBJECTS: dict[str, dict[str, Any]] = {
         "model_type": "camembert", "intermediate_size": 256, "max_position_embeddings": 194, "pad_token_id": 1,
         "bos_token_id": 0, "eos_token_id": 2, "type_vocab_size": 1, **SIZES,
     },
-}  # fmt: skip
-"""`config.json` of each subject, by name."""
+})  # fmt: skip
 
 
 @lru_cache(maxsize=len(SUBJECTS))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from agents.drafters.rules.patterns import PATTERNS
@@ -9,7 +11,7 @@ from pipeline.bench.causes import WITHOUT
 from pipeline.bench.judge import judge_form
 from pipeline.bench.run import by_rules, run_bench
 from pipeline.bench.score import interval, not_measured
-from pipeline.bench.structural import MODEL_TASKS
+from pipeline.bench.structural import MODEL_TASKS, SUBJECTS, ModelTask, task_called
 from pipeline.bench.tasks import FormTask, load_tasks, patterns_of
 
 SEED = 7
@@ -55,6 +57,30 @@ def test_fresh_tasks_depend_on_the_seed_alone() -> None:
     ids = [[t.documents for t in load_tasks("fresh", seed)] for seed in (1, 1, 2)]
     assert ids[0] == ids[1]
     assert ids[0] != ids[2]
+
+
+def test_fresh_structural_tasks_have_sizes_of_their_own_and_the_rules_draft_a_cure() -> None:
+    tasks = [task for task in load_tasks("fresh", 3) if isinstance(task, ModelTask)]
+    assert len({task.pattern for task in tasks}) == len(tasks) == 12
+    assert all(task_called(task.id).cause == task.cause for task in tasks)
+    sizes = {json.dumps(SUBJECTS[task.subject]) for task in tasks}
+    assert sizes.isdisjoint(json.dumps(config) for config in SUBJECTS.values())
+    for task in tasks:
+        [candidate] = by_rules(task, task.diagnoses, task.context)
+        assert task.named & {patch.pattern for patch in candidate.patches}, task.id
+
+
+def test_heads_of_a_fresh_model_are_padded_to_whole_sticks_from_its_own_size() -> None:
+    [task] = [t for t in MODEL_TASKS if t.pattern == "P20" and t.subject == "bert"]
+    widths = set()
+    for seed in range(8):
+        config = SUBJECTS[f"bert~{seed}"]
+        fresh = task.cause.resized(seed, config)
+        assert fresh is not None
+        head_dim = config["hidden_size"] // config["num_attention_heads"]
+        assert fresh.patches == (("P20", {"head_dim": head_dim, "padded_head_dim": 64 if head_dim == 32 else 128}),)
+        widths.add(config["hidden_size"])
+    assert len(widths) > 1
 
 
 def test_a_structural_cause_names_the_pattern_asked_for_and_the_rules_draft_a_cure() -> None:
