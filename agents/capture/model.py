@@ -15,7 +15,7 @@ from .calls import Body, Packed, Site, opaque_calls, record_calls
 from .case import DTYPES, Case
 from .device import pretend_device
 from .errors import CaptureRefused
-from .graphs import export, write_graph
+from .graphs import Exported, export, write_graph
 from .likeness import Record, record_of
 from .run import hidden_of
 from .stock import config_of, fake_stock, stock_tensors
@@ -99,7 +99,7 @@ class _Capture:
         if len(skeleton.inputs) != len(inputs):
             raise CaptureRefused("the exported model does not take the inputs of the case")
         written = write_graph(skeleton, calls.__getitem__)
-        numbers = [parts.number(key_of(t)) for t in skeleton.tensors]
+        numbers = [parts.number(key) for key in self._keys(skeleton)]
         return {
             "version": VERSION,
             "case": {"batch": case.batch, "length": case.length, "dtype": case.dtype},
@@ -120,7 +120,7 @@ class _Capture:
     def _exported_like(self, site: Site) -> Block:
         """The graph of an earlier call that did the same, with this call's tensors; else one of its own."""
         if site.span is None:
-            return _export(site)
+            return self._admitted(_export(site))
         record = record_of(self._tape, site.span, site.given.tensors, site.returned.tensors)
         if record.text in self._alike:
             earlier, block = self._alike[record.text]
@@ -128,9 +128,18 @@ class _Capture:
             known = [key for key in keys if key is not None and self._tape.knows(key)]
             if len(known) == len(keys):
                 return Block(block.graph, known)
-        block = _export(site)
+        block = self._admitted(_export(site))
         self._alike.setdefault(record.text, (record, block))
         return block
+
+    def _admitted(self, exported: Exported) -> Block:
+        return Block(write_graph(exported), self._keys(exported))
+
+    def _keys(self, exported: Exported) -> list[Key]:
+        """Where the tensors lie that an exported graph reads; those that export made are noted as literals."""
+        for tensor in exported.tensors:
+            self._tape.admit(tensor)
+        return [key_of(tensor) for tensor in exported.tensors]
 
 
 class Block(NamedTuple):
@@ -140,9 +149,8 @@ class Block(NamedTuple):
     keys: list[Key]
 
 
-def _export(site: Site) -> Block:
-    exported = export(Body(site), tuple(site.given.tensors))
-    return Block(write_graph(exported), [key_of(t) for t in exported.tensors])
+def _export(site: Site) -> Exported:
+    return export(Body(site), tuple(site.given.tensors))
 
 
 class _Parts:

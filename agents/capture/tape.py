@@ -111,6 +111,17 @@ class Tape(TorchDispatchMode):
             if key not in self.sources and key not in self.literals:
                 self.places.setdefault(key, place)
 
+    def admit(self, tensor: Tensor) -> None:
+        """A small tensor that export made anew of numbers in the code (`torch.tensor(8.0)`) is a literal.
+
+        Raises CaptureRefused for one that is too large.
+        """
+        value = tensor.constant if isinstance(tensor, FakeTensor) else tensor
+        if value is not None and not self.knows(key_of(tensor)):
+            with _disable_current_modes():
+                self.literals[key_of(tensor)] = literal(value)
+            self._alive.append(tensor)
+
     def knows(self, key: Key) -> bool:
         """Whether the key is of a stock tensor, a literal or a result."""
         return key in self.sources or key in self.literals or key in self.places

@@ -12,12 +12,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
+from agents.capture.errors import CaptureRefused
 from agents.types import Candidate
 from pipeline.bench.judge import Judgement
 from pipeline.bench.structural import BOUNDS, ModelTask
 from pipeline.verification.mutants.draw import Mutant, mutants
 from pipeline.verification.mutants.survivors import Judgement as Again
 from pipeline.verification.mutants.survivors import look_again_at_model
+from pipeline.verification.selftest.entry import Stage
 from pipeline.verification.selftest.judge import Candidate as Judged
 from pipeline.verification.selftest.judge import (
     Refusal,
@@ -45,12 +47,23 @@ def judge_model(task: ModelTask, candidate: Candidate, seed: int) -> Judgement:
     if not task.named & {p.pattern for p in candidate.patches}:
         found = Judgement(False, "form", f"none of {', '.join(sorted(task.named))} is among the patches")
     else:
-        found = judge_documents(judged_model(task, candidate), seed)
+        found = _judge(task, candidate, seed)
     return found._replace(seconds=time.perf_counter() - began)
 
 
+def _judge(task: ModelTask, candidate: Candidate, seed: int) -> Judgement:
+    try:
+        judged = judged_model(task, candidate)
+    except CaptureRefused as refused:
+        return Judgement(False, str(Stage.CAPTURE), str(refused))
+    return judge_documents(judged, seed)
+
+
 def judged_model(task: ModelTask, candidate: Candidate) -> Judged:
-    """The candidate's documents, captured in this process: only patches of the library are captured here."""
+    """The candidate's documents, captured in this process: only patches of the library are captured here.
+
+    Raises CaptureRefused.
+    """
     from agents.capture.model import capture_patched
 
     patches = candidate.to_dict()["patches"]
