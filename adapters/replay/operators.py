@@ -196,6 +196,7 @@ _SURGERY = (
     _aten.as_strided.default,
     _aten.copy_.default,
     _aten.detach.default,
+    _aten.diag_embed.default,
     _aten.div_.Scalar,
     _aten.div_.Tensor,
     _aten.dot.default,
@@ -224,7 +225,7 @@ PURE: Table = _named(_VIEWS, _COPIES, _FACTORIES, _ELEMENTWISE, _DEVICE_ONLY, _M
 """What blocks, skeleton and constants may use."""
 
 SURGERY: Table = {**PURE, **_named(_SURGERY)}
-"""What constants may use as well: operators that write, on private copies."""
+"""What constants may use as well: operators that write, on private copies, and copies no block needs."""
 
 ON_HOST = frozenset(_named(_VIEWS, _COPIES, _FACTORIES, _ELEMENTWISE))
 """What may run on the host of a placed model: ids, masks, positions, tables. No matrix product, no softmax, no sum."""

@@ -150,8 +150,6 @@ CAUSES: tuple[Cause, ...] = (
     Cause("deberta", "unsupported_op", "aten.gather.default", (("P30", HOST), ("P49", {})),
           "encoder.layer.*.attention.self", dtypes=("float16", "int64"), shown=False),
     _outside("bloom", "unsupported_op", "aten.pow.Tensor_Tensor", "", ("P50", HOST), shown=False),
-    Cause("longformer", "unsupported_op", "aten.as_strided.default", (("P30", HOST), ("P52", HOST)),
-          "encoder.layer.*.attention.self", shown=False),
     Cause("gpt_neo", "unsupported_dtype", "aten.where.self", (("P96", {"fill": "finfo_min_half"}),),
           "h.*.attn.attention", dtypes=("bool",), shown=False),
     Cause("convbert", "unsupported_op", "aten.convolution.default", (("P51", {}),),
@@ -162,6 +160,7 @@ CAUSES: tuple[Cause, ...] = (
 WITHOUT = {
     "P23": "wants a width that fills no stick, which no small model of the verifier's corpus has",
     "P46": "XMOD picks rows by a mask: how many, only values tell, and the stock model has no document to compare with",
+    "P52": "Longformer asks a mask for a number before its blocks: the stock model has no document to compare with",
     "P97": "wants attention over blocks, which is no model of the verifier's corpus",
     "P98": "wants the patches of an image: capture takes texts",
 }

@@ -65,25 +65,33 @@ def loud(diagnoses: Sequence[Diagnosis], programs: LoudPrograms, setting: Settin
 
 
 def attach(diagnoses: Sequence[Diagnosis], makers: Sequence[Maker], budget_s: float | None = None) -> None:
-    """Put a reproducer into the evidence of each diagnosis; of causes that are refused alike, into the first only.
+    """Put a reproducer into the evidence of each diagnosis; of causes that are refused alike, into the first that has
+    one: a sum with a mask may not show by drawn values what a sum without it shows.
 
     Wrong values come first, for nothing else shows them. None is begun after `budget_s` seconds of the processor.
     """
-    first: dict[tuple[str, ...], int] = {}
+    shown: dict[tuple[str, ...], int] = {}
     began = time.process_time()
     for number in sorted(range(len(diagnoses)), key=lambda n: diagnoses[n].failure.kind not in SILENT):
-        held = first.setdefault(alike(diagnoses[number].failure), number)
-        entry: dict[str, Any]
-        if held != number:
-            entry = {"script": None, "reason": "the same operation fails in the same way elsewhere", "as": held}
-        elif budget_s is not None and time.process_time() - began > budget_s:
-            entry = {
-                "script": None,
-                "reason": f"none was made: the others took {budget_s:.0f} s; `diagnose --repro` makes all",
-            }
+        kind = alike(diagnoses[number].failure)
+        if kind in shown:
+            continue
+        if budget_s is not None and time.process_time() - began > budget_s:
+            why = f"none was made: the others took {budget_s:.0f} s; `diagnose --repro` makes all"
+            entry: dict[str, Any] = {"script": None, "reason": why}
         else:
             entry = described(makers[number])
+        if entry["script"] is not None:
+            shown[kind] = number
         diagnoses[number].evidence["reproducer"] = entry
+    for number, diagnosis in enumerate(diagnoses):
+        held = shown.get(alike(diagnosis.failure), number)
+        if held != number:
+            diagnosis.evidence["reproducer"] = _as(held)
+
+
+def _as(held: int) -> dict[str, Any]:
+    return {"script": None, "reason": "the same operation fails in the same way elsewhere", "as": held}
 
 
 def alike(failure: Failure) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agents.types import Diagnosis, Failure, FailureKind
-from pipeline.diagnosis.reproducer.make import Reproducer
+from pipeline.diagnosis.reproducer.make import NotReproduced, Reproducer
 from pipeline.diagnosis.reproducer.signature import of_error
 from pipeline.execution import scripts
 from pipeline.execution.diagnose import keep_what_fails
@@ -78,3 +78,27 @@ def test_wrong_values_have_their_script_first_and_none_is_begun_when_the_time_is
         attach(found, [maker(n) for n in range(3)], budget)
         assert made == expected
         assert all(d.evidence["reproducer"] for d in found)
+
+
+def test_what_no_script_shows_at_one_place_is_tried_at_the_next() -> None:
+    """Scores plus a mask: drawn values hide an error that the same sum without a mask shows."""
+    found = [
+        Diagnosis(Failure(FailureKind.WRONG_VALUES, "aten.add.Tensor", line, "", "", scalars=("length",)))
+        for line in ("a.py:1", "a.py:2", "a.py:3")
+    ]
+    made: list[int] = []
+
+    def maker(number: int) -> Any:
+        def make() -> Reproducer:
+            made.append(number)
+            if number == 0:
+                raise NotReproduced("synthetic values do not show it")
+            return Reproducer("exit(1)\n", of_error("aten.add.Tensor", 0.3))
+
+        return make
+
+    attach(found, [maker(n) for n in range(3)])
+    entries = [d.evidence["reproducer"] for d in found]
+    assert made == [0, 1]
+    assert [entry.get("as") for entry in entries] == [1, None, 1]
+    assert entries[1]["script"] == "exit(1)\n"

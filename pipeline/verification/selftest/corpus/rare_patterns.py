@@ -54,7 +54,6 @@ HONEST = (
                 one = m.pointwise
                 one.forward = lambda x, one=one: (x.transpose(1, 2) @ one.weight[..., 0].t()).transpose(1, 2)
         """)),
-    Honest("windows as full attention with a band", "P52", "longformer", (library("P30"), library("P52"))),
     Honest("words only, masks on the host", "P53", "luke", (library("P45"),)),
     Honest("tables made before the first call", "P64", "gpt_neox", (library("P14"), library("P45"))),
     Honest("a copy between the stages of a block", "P65", "bert", m._attention("value=lambda v: v.clone()")),
@@ -77,6 +76,7 @@ GENERATION = "generation of tokens, which no embedding model does"
 WITHOUT: dict[str, str] = {
     "P19": "rotation over several axes: image towers only, which are not verified yet",
     "P46": "rows picked by a mask: how many depends on values, so that the stock model cannot be captured",
+    "P52": "a branch that depends on a mask's values, so that the stock model (Longformer) cannot be captured",
     "P67": "empty texts: a rule for tokenizers, an oracle of the full tier",
     "P69": "flags of the compiler: part of the environment, no change of the model",
     **dict.fromkeys(("P81", "P82", "P83", "P84", "P85", "P86", "P87", "P88", "P89"), POOLING),

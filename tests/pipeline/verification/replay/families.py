@@ -124,6 +124,7 @@ SURGERY = {
     "write after use": "b.copy_(w[0, : b.shape[0]]); w.mul_(2.0)",
     "chunk and cat": "dense.weight = torch.nn.Parameter(torch.cat(w.chunk(2)[::-1]), requires_grad=False)",
     "permute by index": "dense.weight = torch.nn.Parameter(w[torch.tensor([1, 0] + list(range(2, 64)))])",
+    "diag_embed": "w[:, :64].add_(torch.diag_embed(b))",
     "load_state_dict": "dense.load_state_dict({'weight': w * 2.0, 'bias': b * 2.0})",
     "literal": "b.copy_(b * torch.tensor([0.25] * 64))",
 }

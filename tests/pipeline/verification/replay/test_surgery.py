@@ -23,6 +23,7 @@ NAMES = (
     "write after use",
     "chunk and cat",
     "permute by index",
+    "diag_embed",
     "load_state_dict",
     "literal",
 )
