@@ -120,7 +120,7 @@ def _judged(number: int, draw: random.Random) -> tuple[Row, Row, list[Row]]:
     }  # fmt: skip
     status: Row = {
         **shared, "checkpoint_id": number, "run_id": number, "supported": passed, "scripted": False,
-        "stock_reason": "", "updated_at": finished,
+        "stock_reason": "", "updated_at": finished, "downloads": _model(number)["downloads"],
     }  # fmt: skip
     return run, status, [] if passed else [_failure(number, draw) for _ in range(draw.randint(1, 8))]
 

@@ -25,6 +25,7 @@ from pipeline.sweeps.catalogue import store_snapshot
 from pipeline.sweeps.coverage import coverage
 from pipeline.sweeps.groups import derive
 from pipeline.sweeps.models import Checkpoint, CheckpointStatus, Model
+from pipeline.sweeps.repository import own_figures
 from pipeline.work.environment import environment_digest
 from pipeline.work.models import Outcome, Run, RunState, StageName
 
@@ -78,7 +79,9 @@ def _judged(session: Session) -> None:
         )
         session.add(run)
         session.flush()
-        status = CheckpointStatus(**shared, run_id=run.id, supported=outcome == Outcome.PASSED, updated_at=now)
+        status = CheckpointStatus(
+            **shared, run_id=run.id, supported=outcome == Outcome.PASSED, updated_at=now, **own_figures(session, number)
+        )
         session.add(status)
         session.flush()
         derive(session, status)

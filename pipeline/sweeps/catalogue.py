@@ -19,6 +19,7 @@ from pipeline.sweeps.changes import store_changes
 from pipeline.sweeps.errors import EmptyCatalogue
 from pipeline.sweeps.groups import group_key
 from pipeline.sweeps.models import CatalogueEntry, CatalogueSnapshot, Checkpoint, Model
+from pipeline.sweeps.repository import note_downloads, note_newest
 
 BATCH = 1000
 """Rows per statement."""
@@ -97,6 +98,7 @@ def ensure_models(session: Session, listed: Sequence[Listed]) -> dict[str, int]:
     if ranked:
         ranks = [{"id": numbers[e.model_id], "rank": e.rank, "downloads": e.downloads} for e in ranked]
         session.execute(update(Model), ranks)
+        note_downloads(session, [row["id"] for row in ranks])
     return numbers
 
 
@@ -114,6 +116,7 @@ def ensure_checkpoints(
         for (model, revision), entry in wanted.items()
     ]
     insert_missing(session, Checkpoint, ["model_id", "revision"], rows)
+    note_newest(session, [model for model, _ in wanted])
     columns = select(Checkpoint.model_id, Checkpoint.revision, Checkpoint.id)
     found = session.execute(columns.where(Checkpoint.model_id.in_([model for model, _ in wanted])))
     stored = {(model, revision): number for model, revision, number in found}

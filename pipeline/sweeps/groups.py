@@ -21,10 +21,14 @@ from pipeline.catalogue.entry import CatalogueEntry as Listed
 from pipeline.catalogue.entry import WeightsForm
 from pipeline.catalogue.folder import pooled_by
 from pipeline.inspection.digest import graph_fields
-from pipeline.sweeps.models import CatalogueEntry, Checkpoint, CheckpointStatus
+from pipeline.sweeps.models import CatalogueEntry, Checkpoint, CheckpointStatus, Model
+from pipeline.sweeps.repository import is_newest
 
 VOCABULARY = frozenset({"vocab_size"})
 SPECIAL_TOKENS = ("_token_id", "_token_index")
+
+OWN = ("derived_from", "downloads", "newest")
+"""What a status says of its own checkpoint; all else is that of the one that was executed."""
 
 EXECUTED, NEW, REAL = range(3)
 """Who speaks for a group: one that was executed on synthetic weights before one without a status; one with a verdict on
@@ -86,8 +90,9 @@ def derive(session: Session, status: CheckpointStatus) -> None:
     dialect = session.get_bind().dialect.name
     insert = (sqlite.insert if dialect == "sqlite" else postgresql.insert)(CheckpointStatus)
     copied = _copied_columns()
-    statement = insert.from_select(["checkpoint_id", "derived_from", *copied], _of_the_group(status, key, copied))
-    newer = {name: statement.excluded[name] for name in ("derived_from", *copied)}
+    columns = ["checkpoint_id", *OWN, *copied]
+    statement = insert.from_select(columns, _of_the_group(status, key, copied))
+    newer = {name: statement.excluded[name] for name in (*OWN, *copied)}
     own = ["checkpoint_id", "profile"]
     where = CheckpointStatus.derived_from.is_not(None)
     session.execute(statement.on_conflict_do_update(index_elements=own, set_=newer, where=where))
@@ -96,12 +101,14 @@ def derive(session: Session, status: CheckpointStatus) -> None:
 
 def _copied_columns() -> Sequence[str]:
     names = [column.key for column in inspect(CheckpointStatus).columns]
-    return [name for name in names if name not in ("checkpoint_id", "derived_from")]
+    return [name for name in names if name not in ("checkpoint_id", *OWN)]
 
 
 def _of_the_group(status: CheckpointStatus, key: str, copied: Sequence[str]) -> Any:
     speaker, other = aliased(CheckpointStatus), aliased(Checkpoint)
     columns = [getattr(speaker, name) for name in copied]
-    query = select(other.id, speaker.checkpoint_id, *columns).join(other, other.id != speaker.checkpoint_id)
+    own = (speaker.checkpoint_id, Model.downloads, is_newest(other))
+    query = select(other.id, *own, *columns).join(other, other.id != speaker.checkpoint_id)
+    query = query.join(Model, Model.id == other.model_id)
     mine = (speaker.checkpoint_id == status.checkpoint_id) & (speaker.profile == status.profile)
     return query.where(mine, other.group_key == key)

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, ForeignKey, Index, String, Text, UniqueConstraint
+from sqlalchemy import JSON, BigInteger, ForeignKey, Index, String, Text, UniqueConstraint, true
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from pipeline.database.base import Base, one_of
@@ -161,11 +161,18 @@ class SweepRun(Base):
 class CheckpointStatus(Base):
     """Where a checkpoint stands on one profile now: the last inspect, capture or execute run decides.
 
-    `derived_from` is the checkpoint of the same group that the run was made for, where it is another one.
+    `derived_from` is the checkpoint of the same group that the run was made for, where it is another one. `downloads`
+    are the model's, and `newest` says whether this is its newest checkpoint: so that coverage reads one table.
     """
 
     __tablename__ = "checkpoint_status"
-    __table_args__ = (Index(None, "profile", "outcome"),)
+    __table_args__ = (
+        Index(None, "profile", "outcome"),
+        Index(
+            "ix_checkpoint_status_figures",
+            *("profile", "newest", "outcome", "supported", "scripted", "weights", "depth", "downloads"),
+        ),
+    )
 
     checkpoint_id: Mapped[int] = mapped_column(ForeignKey("checkpoints.id"), primary_key=True)
     profile: Mapped[str] = mapped_column(String(64), primary_key=True)
@@ -186,6 +193,8 @@ class CheckpointStatus(Base):
     environment: Mapped[str] = mapped_column(String(64))
     updated_at: Mapped[datetime]
     derived_from: Mapped[int | None] = mapped_column(ForeignKey("checkpoints.id"), index=True)
+    downloads: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
+    newest: Mapped[bool] = mapped_column(default=True, server_default=true())
     checkpoint: Mapped[Checkpoint] = relationship(lazy="joined", foreign_keys=[checkpoint_id])
     speaker: Mapped[Checkpoint | None] = relationship(foreign_keys=[derived_from])
     adapter: Mapped[Any] = relationship("Adapter")

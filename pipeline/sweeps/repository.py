@@ -17,6 +17,7 @@ from sqlalchemy import (
     func,
     or_,
     select,
+    update,
 )
 from sqlalchemy.orm import Session, aliased, joinedload, selectinload
 
@@ -47,7 +48,7 @@ CLAIMS: dict[str, ColumnElement[bool]] = {
     "passing_synthetic": _PASSES & (CheckpointStatus.weights == "synthetic"),
     "truncated": _PASSES & CheckpointStatus.depth.is_not(None),
 }
-"""The figures of coverage, each with what a model (and its status, if it has one) must be to count."""
+"""The figures of coverage, each with what a model (and its status, if it has one) must be to count; `total` first."""
 
 
 class Counted(NamedTuple):
@@ -202,6 +203,38 @@ def checkpoint_of_model(session: Session, name: str, revision: str | None = None
     return session.scalar(query.order_by(Checkpoint.id.desc()).limit(1))
 
 
+def is_newest(checkpoint: type[Checkpoint]) -> ColumnElement[bool]:
+    """Whether no newer checkpoint of its model is stored. `checkpoint`: the table or an alias of it."""
+    newer = aliased(Checkpoint)
+    return ~select(newer.id).where(newer.model_id == checkpoint.model_id, newer.id > checkpoint.id).exists()
+
+
+def own_figures(session: Session, checkpoint_id: int) -> dict[str, Any]:
+    """`downloads` and `newest` of a status of this checkpoint."""
+    query = select(Model.downloads, is_newest(Checkpoint)).join(Checkpoint, Checkpoint.model_id == Model.id)
+    downloads, newest = session.execute(query.where(Checkpoint.id == checkpoint_id)).one()
+    return {"downloads": downloads, "newest": bool(newest)}
+
+
+def note_downloads(session: Session, model_ids: Sequence[int]) -> None:
+    """Give the statuses of these models the models' downloads, after a listing has changed them."""
+    own = select(Model.downloads).join(Checkpoint, Checkpoint.model_id == Model.id)
+    own = own.where(Checkpoint.id == CheckpointStatus.checkpoint_id)
+    theirs = select(Checkpoint.id).where(Checkpoint.model_id.in_(model_ids))
+    change = update(CheckpointStatus).where(CheckpointStatus.checkpoint_id.in_(theirs))
+    session.execute(change.values(downloads=own.scalar_subquery()), execution_options=_UNSYNCED)
+
+
+def note_newest(session: Session, model_ids: Sequence[int]) -> None:
+    """Let no status of these models be of the newest checkpoint where a newer one has been stored."""
+    older = select(Checkpoint.id).where(Checkpoint.model_id.in_(model_ids), ~is_newest(Checkpoint))
+    change = update(CheckpointStatus).where(CheckpointStatus.newest, CheckpointStatus.checkpoint_id.in_(older))
+    session.execute(change.values(newest=False), execution_options=_UNSYNCED)
+
+
+_UNSYNCED = {"synchronize_session": False}
+
+
 def newest_checkpoints() -> Subquery:
     """The newest checkpoint (`id`) of every model (`model_id`): for queries over all models. One index answers it."""
     query = select(Checkpoint.model_id, func.max(Checkpoint.id).label("id")).group_by(Checkpoint.model_id)
@@ -247,8 +280,16 @@ def count_models_and_mark(session: Session, profile: str) -> tuple[Counted, bool
 
 
 def _count_models() -> Select[Any]:
-    _, models = _all_models(bindparam("profile"))
-    return select(*_figures(), demo_mark()).select_from(models)
+    """The totals from the models, the claims from the statuses alone: no join of as many rows as there are models."""
+    claims = [claim for name, claim in CLAIMS.items() if name != "total"]
+    figures: list[ColumnElement[Any]] = [
+        select(func.count(Model.id)).scalar_subquery(),
+        *(func.count().filter(claim) for claim in claims),
+        select(func.coalesce(func.sum(Model.downloads), 0)).scalar_subquery(),
+        *(func.coalesce(func.sum(CheckpointStatus.downloads).filter(claim), 0) for claim in claims),
+    ]
+    newest = CheckpointStatus.newest, CheckpointStatus.profile == bindparam("profile")
+    return select(*figures, demo_mark()).select_from(CheckpointStatus).where(*newest)
 
 
 _COUNT_MODELS = Prepared(_count_models)

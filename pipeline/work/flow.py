@@ -260,6 +260,7 @@ def _store_status(session: Session, run: Run) -> None:
         "environment": run.environment,
         "updated_at": database_now(session),
         "derived_from": None,
+        **sweeps.own_figures(session, run.checkpoint_id),
     }
     found = insert_or_return(session, CheckpointStatus, key, values)
     status: CheckpointStatus = found.row
