@@ -25,7 +25,6 @@ class Decision(NamedTuple):
 
 
 LIBRARIES: dict[str, WeightsForm] = {
-    "peft": WeightsForm.ADAPTER,
     "llama.cpp": WeightsForm.GGUF,
     "onnx": WeightsForm.ONNX,
     "onnxruntime": WeightsForm.ONNX,
@@ -78,15 +77,16 @@ def decide(row: Row, has_config: bool) -> Decision:
 def form_of(row: Row) -> WeightsForm:
     """In what form the repository holds its weights, as far as the row says.
 
-    An exact parameter count is read from safetensors files, so there are some, whatever else the repository has.
+    An exact parameter count is read from safetensors files, so there are some, whatever else the repository has; those
+    of a PEFT adapter hold the adapter only.
     """
+    if row.get("library") == "peft" or "(PEFT adapter)" in _reason(row):
+        return WeightsForm.ADAPTER
     if _is_counted(row):
         return WeightsForm.SAFETENSORS
     by_library = LIBRARIES.get(str(row.get("library")))
     if by_library is not None:
         return by_library
-    if "(PEFT adapter)" in _reason(row):
-        return WeightsForm.ADAPTER
     return next((form for form, words in NAMED if words.search(_words(row))), WeightsForm.UNKNOWN)
 
 

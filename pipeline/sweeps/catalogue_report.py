@@ -17,6 +17,8 @@ TOP = 10
 """Models at the head of the list that hold most of the downloads."""
 NAMED_TOP = 100
 FIXES = 25
+REASON = 240
+"""Characters kept of a reason."""
 PUBLISHED = frozenset(
     {
         "bert",
@@ -156,4 +158,4 @@ def _general(reason: str) -> str:
     """The sentence without names in quotes and without what follows the first cause's place."""
     plain = re.sub(r"'[^']*'", "…", reason)
     plain = re.sub(r"its class .* is never executed", "its class is never executed", plain)
-    return re.sub(r"\d+ causes, first: ", "", plain)[:160]
+    return re.sub(r"\d+ causes, first: ", "", plain)[:REASON]

@@ -36,6 +36,7 @@ def _entry(folder: Path, row: dict[str, Any]) -> CatalogueEntry:
         ({"library": "llama.cpp", "param_basis": "exact count"}, WeightsForm.SAFETENSORS, None),
         ({"library": "transformers.js"}, WeightsForm.ONNX, "no_native_weights"),
         ({"library": "peft"}, WeightsForm.ADAPTER, "no_native_weights"),
+        ({"library": "peft", "param_basis": "exact count"}, WeightsForm.ADAPTER, "no_native_weights"),
         ({"model_id": "mlx-community/x-bf16"}, WeightsForm.OTHER, "no_native_weights"),
         ({"model_id": "a/x-bnb-4bit"}, WeightsForm.UNKNOWN, "quantised"),
         ({"model_id": "a/x-W4A16-G128"}, WeightsForm.UNKNOWN, "quantised"),
