@@ -105,7 +105,7 @@ def measure_report(bench: Bench) -> Iterator[Figure]:
     """Supported by forecast and passing by execution as far as the sweep has come; the files that are asked for."""
     entries = bench.entries()
     with installed(bench.data / "sweep") as settings:
-        report = report_of(entries, bench.data / "forecasts", PROFILE, settings)
+        report = report_of(entries, bench.data / "forecasts", PROFILE, settings, make=not bench.outputs.known)
     bench.more["report"] = report
     figures = [*figures_of(report), *calibration_figures(report)]
     yield from figures
@@ -212,8 +212,9 @@ def measure(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rows", type=int, default=ROWS, help="rows of the group `rows`")
     for name in ("page", "html", "csv"):
         parser.add_argument(f"--{name}", type=Path, help="file to write the report to")
+    parser.add_argument("--known", action="store_true", help="report kept forecasts only, make none")
     chosen, others = parser.parse_known_args(arguments)
-    outputs = Outputs(chosen.page, chosen.html, chosen.csv)
+    outputs = Outputs(chosen.page, chosen.html, chosen.csv, chosen.known)
     bench = Bench(chosen.catalog, chosen.data, chosen.top, chosen.sample, chosen.rows, outputs)
     groups = {name: partial(group, bench) for name, group in GROUPS.items()}
     return main(groups, __doc__, others, more=lambda: bench.more)

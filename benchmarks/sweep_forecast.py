@@ -50,13 +50,20 @@ class Forecasts:
 
     def of(self, key: str, entry: CatalogueEntry) -> dict[str, Any]:
         """The forecast of a group, made now if it is not kept."""
+        family = self._families.answer(key, lambda: self._family(entry))
+        answer: dict[str, Any] = self._reports.answer(self._name(key, family), lambda: self._forecast(entry))
+        return answer
+
+    def known(self, key: str) -> dict[str, Any]:
+        """The kept forecast of a group; empty if there is none."""
+        family = self._families.known(key)
+        return (self._reports.known(self._name(key, family)) if family else None) or {}
+
+    def _name(self, key: str, family: dict[str, Any]) -> str:
         from pipeline.execution.check import matching_manifest
 
-        family = self._families.answer(key, lambda: self._family(entry))
         manifest = matching_manifest(family["family"], self.profile) if family["family"] else None
-        name = f"{key} {manifest['digest'] if manifest else 'stock'}"
-        answer: dict[str, Any] = self._reports.answer(name, lambda: self._forecast(entry))
-        return answer
+        return f"{key} {manifest['digest'] if manifest else 'stock'}"
 
     def _family(self, entry: CatalogueEntry) -> dict[str, Any]:
         from pipeline.execution.predict import family_of_entry
@@ -80,7 +87,10 @@ class Forecasts:
         return {**found.to_dict(), "cpu_seconds": spent}
 
 
-def forecasts_of(entries: Sequence[CatalogueEntry], folder: Path, profile: str) -> dict[str, dict[str, Any]]:
-    """The forecast of every group, by group."""
+def forecasts_of(
+    entries: Sequence[CatalogueEntry], folder: Path, profile: str, *, make: bool = True
+) -> dict[str, dict[str, Any]]:
+    """The forecast of every group, by group. Without `make` only what is kept; the others' are empty."""
     forecasts = Forecasts(folder, profile)
-    return {key: forecasts.of(key, group[0]) for key, group in speakers_of(entries).items()}
+    groups = speakers_of(entries)
+    return {key: forecasts.of(key, rows[0]) if make else forecasts.known(key) for key, rows in groups.items()}

@@ -38,6 +38,8 @@ class Outputs:
     page: Path | None = None
     html: Path | None = None
     csv: Path | None = None
+    known: bool = False
+    """Make no forecast: groups without one are said to be not asked yet."""
 
 
 def executed_by(settings: Settings) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, float]]]:
@@ -52,10 +54,12 @@ def executed_by(settings: Settings) -> tuple[dict[str, dict[str, Any]], dict[str
         return told, repository.stage_costs(session, sweeps[0].id)
 
 
-def report_of(entries: Sequence[CatalogueEntry], folder: Path, profile: str, settings: Settings) -> dict[str, Any]:
-    """The report; forecasts that are not kept in `folder` are made."""
+def report_of(
+    entries: Sequence[CatalogueEntry], folder: Path, profile: str, settings: Settings, *, make: bool = True
+) -> dict[str, Any]:
+    """The report; with `make`, forecasts that are not kept in `folder` are made."""
     told, costs = executed_by(settings)
-    return catalogue_report(standings(entries, forecasts_of(entries, folder, profile), told), costs)
+    return catalogue_report(standings(entries, forecasts_of(entries, folder, profile, make=make), told), costs)
 
 
 def figures_of(report: Mapping[str, Any]) -> Iterator[Figure]:

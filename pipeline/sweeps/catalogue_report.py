@@ -50,7 +50,7 @@ def catalogue_report(standings: Sequence[Standing], costs: Mapping[str, Any] | N
         "adapters": len({standing.adapter for standing in standings if standing.supported and standing.adapter}),
         "groups": group_counts(standings),
         "funnel": funnel(standings),
-        "by_family": _tallies(by(standings, lambda s: s.family)),
+        "by_family": _tallies(by(standings, lambda s: s.family if s.group else "no stock class or no weights for it")),
         "by_adapter": _tallies(by([s for s in standings if s.supported], lambda s: s.adapter or "none needed")),
         "by_reason": reasons(standings),
         "by_confidence": _tallies(by(standings, lambda s: s.entry.config_confidence or "none")),
