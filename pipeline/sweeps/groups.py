@@ -2,8 +2,9 @@
 
 Two checkpoints are of one group if their configurations differ in nothing but names, vocabulary size and special token
 ids, and their sentences are pooled alike. Synthetic weights are drawn from the configuration, so what such a verdict
-says of one it says of all; with real weights every checkpoint is executed itself. Who may load the weights, what code
-lies beside them and what a Dense layer does on the host afterwards reach no verdict on synthetic weights.
+says of one it says of all; with real weights every checkpoint is executed itself. What a Dense layer
+does on the host afterwards reaches no such verdict, nor, for a row that no Hub pins, who may load the weights and what
+code lies beside them: only what the row holds is read then.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from pipeline.inspection.digest import graph_fields
 from pipeline.sweeps.models import CatalogueEntry, Checkpoint, CheckpointStatus, Model
 from pipeline.sweeps.repository import is_newest
 
+TOLD_BY_THE_HUB = ("gated", "custom_code")
+"""What decides the inspection of a pinned row, whose files are read at the Hub; of others only the row is read."""
 VOCABULARY = frozenset({"vocab_size"})
 SPECIAL_TOKENS = ("_token_id", "_token_index")
 
@@ -41,6 +44,7 @@ def group_key(entry: Listed) -> str | None:
         return None
     dtype = entry.config.get("dtype") or entry.config.get("torch_dtype")
     facts = [str(entry.weights_form is WeightsForm.ADAPTER), pooled_by(entry.pooling)]
+    facts += [str(getattr(entry, name)) for name in TOLD_BY_THE_HUB] if entry.revision is not None else []
     return hashlib.sha256(canonical([_shape(graph_fields(entry.config)), dtype, facts])).hexdigest()
 
 

@@ -75,6 +75,12 @@ def test_what_reaches_no_verdict_on_synthetic_weights_makes_no_other_group(entry
     assert group_key(entry("a/1", config=BERT, **same)) == group_key(entry("a/2", config=BERT))
 
 
+@pytest.mark.parametrize("other", [{"gated": True}, {"custom_code": True}])
+def test_what_the_hub_says_of_a_pinned_row_makes_another_group(entry: Entry, other: dict[str, Any]) -> None:
+    pinned = {"config": BERT, "revision": "1" * 40}
+    assert group_key(entry("a/1", **pinned, **other)) != group_key(entry("a/2", **pinned))
+
+
 def test_a_row_without_a_configuration_has_no_group(entry: Entry) -> None:
     assert group_key(entry("a/1", config=None)) is None
 
