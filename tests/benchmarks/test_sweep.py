@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.sweep import Bench, parts
-from benchmarks.sweep_forecast import speakers_of
+from benchmarks.sweep_forecast import forecasts_of, speakers_of
 from benchmarks.sweep_report import Outputs, calibration_figures, figures_of, write
 from benchmarks.sweep_sample import stratified, write_sample
 from pipeline.catalogue.entry import CatalogueEntry
@@ -74,3 +74,9 @@ def test_the_sample_is_a_catalogue_file_of_the_same_rows_and_configurations(tmp_
     whole = load_catalogue(str(tmp_path / "c.jsonl"))
     file = write_sample(whole[1:], tmp_path / "c.jsonl", tmp_path / "sample")
     assert load_catalogue(str(file)) == whole[1:]
+
+
+def test_a_report_of_what_is_known_makes_no_forecast(tmp_path: Path) -> None:
+    found = forecasts_of([listed(1)], tmp_path, "profile-2026-08", make=False)
+    assert list(found.values()) == [{}]
+    assert not list(tmp_path.iterdir())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 import types
@@ -14,6 +15,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from agents.types import canonical
 from pipeline.catalogue.entry import CatalogueEntry, entry_from_dict
 from pipeline.catalogue.folder import materialise
 from pipeline.catalogue.hub import HubClient
@@ -149,3 +151,10 @@ def test_refresh_lists_the_hub(
     hub.stop()
     result = run("refresh")
     assert (result.exit_code, "cannot be reached" in result.stderr) == (1, True)
+
+
+def test_the_digest_is_that_of_all_rows_in_one_document() -> None:
+    entries = [CatalogueEntry("a/x", 1, downloads=3), CatalogueEntry("a/y", 2)]
+    whole = hashlib.sha256(canonical([entry.compact() for entry in entries])).hexdigest()
+    assert catalogue_digest(entries) == whole
+    assert catalogue_digest([]) == hashlib.sha256(b"[]").hexdigest()
