@@ -19,6 +19,7 @@ from .structure import (
     find_attention,
     find_blocks,
     has_rotary,
+    head_size_of,
     is_causal,
     position_table,
 )
@@ -26,7 +27,9 @@ from .tasks import base_of
 from .towers import build
 
 ANY = "any"
-ACTIVATION_FIELDS = ("hidden_act", "activation", "activation_function", "hidden_activation")
+SHARED = 2
+"""Stands for any number of query heads above one that share a key head."""
+ACTIVATION_FIELDS = ("hidden_act", "activation", "activation_function", "hidden_activation", "feed_forward_proj")
 
 
 def model_on_meta(config: PreTrainedConfig) -> nn.Module:
@@ -42,8 +45,9 @@ def describe(model_or_config: nn.Module | PreTrainedConfig) -> dict[str, Any]:
     """The structural description of a model or of the model a config stands for.
 
     Keys: `block` and `embeddings` (class names), `attention` (names of q/k/v, or None when fused), `head_dim`,
-    `kv_groups`, `attention_function`, `scale`, `hidden_act`, `norm` (`pre`, `post` or None), `norm_class`, `positions`
-    (`absolute`, `by_id`, `rotary`, `none`), `causal`, `shared_blocks`. What is described is what `adapt` would adapt:
+    `kv_groups` (1, or 2 where query heads share keys: patches treat every number above 1 alike), `attention_function`,
+    `scale`, `hidden_act`, `norm` (`pre`, `post` or None), `norm_class`, `positions` (`absolute`, `by_id`, `rotary`,
+    `none`), `causal`, `shared_blocks`. What is described is what `adapt` would adapt:
     of a model with a head or a shell, the base. Raises StructureUnknown, WrongTask.
     """
     whole = model_or_config if isinstance(model_or_config, nn.Module) else model_on_meta(model_or_config)
@@ -82,16 +86,22 @@ def _attention(model: nn.Module) -> dict[str, Any]:
     function = model.config._attn_implementation
     sites = find_attention(model)
     if not sites:
-        empty = dict.fromkeys(("attention", "head_dim", "kv_groups", "scale"))
-        return {**empty, "attention_function": function}
+        empty = dict.fromkeys(("attention", "kv_groups", "scale"))
+        return {**empty, "head_dim": _fused_head_size(model), "attention_function": function}
     first = sites[0]
     return {
         "attention": first.names.label,
         "head_dim": first.head_dim,
-        "kv_groups": first.heads // max(1, first.kv_heads),
+        "kv_groups": min(first.heads // max(1, first.kv_heads), SHARED),
         "scale": first.scale,
         "attention_function": "sdpa" if function == "spyre_contiguous_sdpa" else function,
     }
+
+
+def _fused_head_size(model: nn.Module) -> int | None:
+    """The size of a head where query, key and value are one projection; None if no module of a block says it."""
+    sizes = (head_size_of(module) for module in find_blocks(model)[0].module.modules())
+    return next((size for size in sizes if size is not None), None)
 
 
 def _activation(config: PreTrainedConfig) -> str | None:
