@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from torch import nn
 
+from adapters.describe import describe
 from adapters.releases.lookup import DEFAULT_PROFILE
+from adapters.releases.lookup import bundled_manifests as manifests
 from benchmarks.families import adapter_names, entry_of
 from pipeline.releases.service import bundled_manifests, families_of
 from pipeline.weights.synthetic.build import build_stock, load_config
@@ -39,12 +42,14 @@ def shrunk(config: dict[str, Any]) -> dict[str, Any]:
 
 def small_model(adapter: str, family: str) -> nn.Module:
     """The model of `family`, lively weights, fp32. Fails if no family of the adapter's list gives it."""
-    from adapters.describe import describe
-    from adapters.releases.lookup import bundled_manifests as manifests
-
     predicate = next(m for m in manifests() if m.name == adapter).for_family(family).predicate
     for name in adapter_names()[adapter]:
-        model = build_stock(load_config(shrunk(entry_of(name).config)))
-        if describe(model) == predicate:
-            return lively(model)
+        if described(name) == predicate:
+            return lively(build_stock(load_config(shrunk(entry_of(name).config))))
     raise AssertionError(f"no family of {adapter} in families.yaml is {family}")
+
+
+@cache
+def described(name: str) -> dict[str, Any]:
+    """The description of a family of `families.yaml`, without weights."""
+    return describe(load_config(shrunk(entry_of(name).config)))
