@@ -252,6 +252,12 @@ def counts_positions_by_id(model: nn.Module) -> bool:
     return "create_position_ids_from_input_ids" in source_of(kind)
 
 
+def pools_at_the_end(model: nn.Module) -> bool:
+    """True if the model itself looks for the end token of each text and picks its vector."""
+    source = source_of(own_function(model))
+    return "eos_token_id" in source and ".argmax(" in source
+
+
 def position_table(model: nn.Module) -> nn.Embedding | None:
     """The table of learned absolute positions, in the embeddings or beside them, or None."""
     embeddings = embeddings_of(model)

@@ -16,7 +16,7 @@ ELEMENTWISE_CODE = ("transformers.activations", "torch.nn.modules.activation")
 
 def model_facts(model: Any) -> Facts:
     """Facts of a transformers model, on any device; no weight is read."""
-    from adapters.structure import counts_positions_by_id, has_rotary, is_causal
+    from adapters.structure import counts_positions_by_id, has_rotary, is_causal, pools_at_the_end
 
     config = model.config.get_text_config()
     heads = getattr(config, "num_attention_heads", None)
@@ -33,6 +33,7 @@ def model_facts(model: Any) -> Facts:
         parts=parts_of(model),
         inner=ragged_inner(model),
         width=ragged_width(model, width),
+        pools=pools_at_the_end(model),
         language=str(getattr(model.config, "default_language", None) or ""),
     )
 

@@ -26,7 +26,7 @@ class Facts:
     wide a projection is that gives query, key and value at once (0: there is none that P27 splits). `parts` holds, for
     patterns that say so themselves, the module paths they act on (layer numbers as `*`); `inner` is the inner size of
     feed-forward parts where it fills no whole sticks (else 0), `width` likewise that of what blocks hand on,
-    `language` the one that the config names as default.
+    `language` the one that the config names as default. `pools` says that the model itself picks a vector of each text.
     """
 
     head_dim: int | None = None
@@ -40,6 +40,7 @@ class Facts:
     inner: int = 0
     language: str = ""
     width: int = 0
+    pools: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,12 @@ def padded(head_dim: int) -> int:
 def from_pooling(failure: Failure) -> bool:
     """True for operations of the pooling and normalisation modules."""
     return failure.source.startswith("embedder.py") or failure.module.split(".")[-1] in {"pooling", "normalize"}
+
+
+def pools_itself(failure: Failure, facts: Facts) -> bool:
+    """True for what finds the end of each text in the model's own code, behind its blocks."""
+    own = failure.place == "outside" and not path_of(failure) and not from_masks(failure)
+    return facts.pools and own and failure.kind in REFUSED_OR_MOVED
 
 
 NORMALISING = frozenset({"linalg_vector_norm", "clamp_min"})
@@ -368,6 +375,7 @@ ROWS: tuple[Row, ...] = (
     Row(counts_positions, constant("P32", placement="host")),
     Row(looks_up, constant("P30", placement="host")),
     Row(lambda f, _: from_pooling(f), constant("P80", placement="host")),
+    Row(lambda f, facts: pools_itself(f, facts) and not from_pooling(f), constant("P80", placement="host")),
     Row(lambda f, _: from_pooling(f) and packet(f.op) in NORMALISING, constant("P12", placement="host")),
     Row(in_elementwise_module, lambda f, facts: PatternUse("P01", {"module_class": module_class(f, facts)})),
     Row(is_wrong("scaled_dot_product_attention", "layout"), constant("P54")),

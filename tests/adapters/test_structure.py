@@ -9,6 +9,7 @@ from torch import nn
 
 from adapters import structure
 from adapters.errors import StructureUnknown
+from tests.adapters.patches.families import family as family_named
 
 FAMILIES = ["bert", "albert", "roberta", "xlm-roberta", "mpnet", "distilbert", "electra"]
 PATHS = {
@@ -58,6 +59,11 @@ def test_position_rule_is_read_from_the_embeddings(
     model = make_model(family)
     assert structure.counts_positions_by_id(model) is by_id
     assert structure.position_table(model) is not None
+
+
+@pytest.mark.parametrize(("name", "itself"), [("clip_text_model", True), ("gpt2", False)])
+def test_who_looks_for_the_end_of_a_text_is_read_from_the_model_s_forward(name: str, itself: bool) -> None:
+    assert structure.pools_at_the_end(family_named(name)) is itself
 
 
 def test_a_model_without_repeated_layers_is_refused() -> None:

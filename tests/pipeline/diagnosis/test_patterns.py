@@ -57,6 +57,14 @@ def test_pooling_moves_to_the_host_and_is_not_mistaken_for_a_mask() -> None:
     ]
 
 
+def test_a_model_that_looks_for_the_end_of_a_text_itself_does_so_on_the_host() -> None:
+    ends = failure("unsupported_dtype", "aten.eq.Scalar", dtypes=("int32",), place="outside", module="model")
+    assert ids(ends, Facts(64, pools=True)) == ["P80"]
+    assert ids(ends, Facts(64)) == []
+    assert ids(replace(ends, source="masking_utils.py:249"), Facts(64, pools=True)) == ["P40"]
+    assert ids(replace(ends, place="block", module="model.layers.0"), Facts(64, pools=True)) == []
+
+
 def test_each_silent_cause_has_its_own_pattern() -> None:
     sdpa = "aten.scaled_dot_product_attention.default"
     assert ids(failure("wrong_values", sdpa, scalars=("layout",)), Facts(64)) == ["P54"]
