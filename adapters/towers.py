@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import transformers
 from torch import nn
-from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
+from transformers import AutoModel, AutoModelForTextEncoding, PreTrainedConfig, PreTrainedModel
 
 
 def text_tower(model: nn.Module) -> nn.Module:
@@ -47,18 +47,30 @@ def text_part(config: Any) -> Any:
 def build(config: Any, **options: Any) -> nn.Module:
     """The stock base model of a configuration, also of a text part that transformers lists no class for.
 
-    `options` go to the class. Raises ValueError for a configuration without a stock class.
+    Of an encoder with a decoder it is the encoder. `options` go to the class. Raises ValueError for a configuration
+    without a stock class.
     """
     kind = loader(config)
-    if kind is AutoModel:
-        return AutoModel.from_config(config, trust_remote_code=False, **options)  # type: ignore[no-any-return]
+    if kind in (AutoModel, AutoModelForTextEncoding):
+        return kind.from_config(config, trust_remote_code=False, **options)  # type: ignore[no-any-return]
     return kind._from_config(config, **options)  # type: ignore[no-any-return]
 
 
 def loader(config: Any) -> Any:
-    """What has the `from_pretrained` of the stock base model of a configuration: AutoModel, or the class it names."""
+    """What has the `from_pretrained` of the stock base model of a configuration: AutoModel, or the class it names.
+
+    Of an encoder with a decoder only the encoder gives embeddings.
+    """
+    if getattr(config, "is_encoder_decoder", False) and _encodes_alone(config):
+        return AutoModelForTextEncoding
     named = getattr(transformers, (getattr(config, "architectures", None) or ("",))[0], None)
     return AutoModel if _is_listed(config) or not _takes(named, config) else named
+
+
+def _encodes_alone(config: Any) -> bool:
+    from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING
+
+    return type(config) in MODEL_FOR_TEXT_ENCODING_MAPPING
 
 
 def _is_listed(config: Any) -> bool:

@@ -26,7 +26,6 @@ def load_weights(folder: Path) -> Any:
     files do not hold the model's tensors.
     """
     import torch
-    from transformers import AutoModelForTextEncoding
 
     from adapters.remap import renamed_weights
     from adapters.towers import loader, text_tower
@@ -36,9 +35,8 @@ def load_weights(folder: Path) -> Any:
     config, names = load_whole_config(folder), renamed_weights(fields_of(folder))
     for each in (config, config.get_text_config()):
         _without_cache(each)
-    auto = AutoModelForTextEncoding if getattr(config, "is_encoder_decoder", False) else loader(config)
     try:
-        model = auto.from_pretrained(
+        model = loader(config).from_pretrained(
             str(folder),
             config=config,
             dtype=torch.float32,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from torch import nn
@@ -21,6 +22,23 @@ FAMILIES = ["bert", "albert", "roberta", "mpnet", "distilbert", "electra"]
 def test_config_alone_describes_what_the_model_does(family: str, make_model: Callable[[str], nn.Module]) -> None:
     model = make_model(family)
     assert describe(model.config) == describe(model)
+
+
+def test_of_an_encoder_with_a_decoder_the_encoder_is_described() -> None:
+    model = family("t5")
+    words = describe(model.config)
+    assert words == describe(model)
+    assert (words["causal"], words["hidden_act"]) == (False, model.config.feed_forward_proj)
+
+
+def test_any_number_of_shared_heads_is_one_word_and_fused_heads_have_their_size() -> None:
+    from transformers import ModernBertConfig, Qwen3Config
+
+    small: dict[str, Any] = {"vocab_size": 100, "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2}
+    sharing = [Qwen3Config(**small, num_attention_heads=8, num_key_value_heads=n, head_dim=16) for n in (8, 4, 2)]
+    assert [describe(config)["kv_groups"] for config in sharing] == [1, 2, 2]
+    fused = [ModernBertConfig(**small, num_attention_heads=n, pad_token_id=0) for n in (2, 4)]
+    assert [describe(config)["head_dim"] for config in fused] == [32, 16]
 
 
 def test_words_of_bert(make_model: Callable[[str], nn.Module]) -> None:

@@ -129,7 +129,6 @@ def build_stock(config: Any, architecture: str | None = None) -> nn.Module:
 
 def _construct(config: Any, architecture: str | None) -> nn.Module:
     import transformers
-    from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING
 
     from adapters.towers import build
 
@@ -139,13 +138,7 @@ def _construct(config: Any, architecture: str | None) -> nn.Module:
             raise ValueError(f"transformers has no model class {architecture!r}")
         named: Any = found
         return named._from_config(config, dtype=torch.float32)
-    encoder_only = getattr(config, "is_encoder_decoder", False) and type(config) in MODEL_FOR_TEXT_ENCODING_MAPPING
-    if not encoder_only:
-        return build(config, dtype=torch.float32)
-    built: nn.Module = transformers.AutoModelForTextEncoding.from_config(
-        config, dtype=torch.float32, trust_remote_code=False
-    )
-    return built
+    return build(config, dtype=torch.float32)
 
 
 def _line(error: Exception) -> str:
