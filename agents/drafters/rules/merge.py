@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from agents.drafters.rules.patterns import DTYPE_RANGE, INSTEAD, ORDER, PATTERNS, Merge
+from agents.drafters.rules.patterns import COVERED_BY, DTYPE_RANGE, INSTEAD, ORDER, PATTERNS, Merge
 from agents.types import PatternUse
 
 
@@ -20,10 +20,20 @@ def merge_uses(uses: Iterable[PatternUse]) -> tuple[PatternUse, ...]:
     Raises MergeConflict if parameters cannot be reconciled and KeyError for a pattern that is not in the table.
     """
     merged: dict[tuple[str, str], PatternUse] = {}
-    for use in _with_needs(uses):
+    for use in _with_needs(covered(list(uses))):
         key = instance_key(use)
         merged[key] = _merge_pair(merged[key], use) if key in merged else use
     return tuple(sorted(merged.values(), key=lambda use: (ORDER[use.pattern], instance_key(use))))
+
+
+def covered(uses: Sequence[PatternUse]) -> list[PatternUse]:
+    """The uses, each in the place it had; one that another covers is that other."""
+    present = {use.pattern: use for use in uses}
+    return [_cover_of(use, present) for use in uses]
+
+
+def _cover_of(use: PatternUse, present: dict[str, PatternUse]) -> PatternUse:
+    return next((present[pattern] for pattern in COVERED_BY.get(use.pattern, ()) if pattern in present), use)
 
 
 def instance_key(use: PatternUse) -> tuple[str, str]:

@@ -64,6 +64,13 @@ DTYPE_RANGE = ("float16", "bfloat16", "float32")
 INSTEAD: dict[str, frozenset[str]] = {"P40": frozenset({"P45", "P52", "P96", "P08"})}
 """Patterns that serve where another is needed."""
 
+COVERED_BY: dict[str, tuple[str, ...]] = {
+    "P54": ("P41", "P42", "P55"),
+    "P55": ("P41", "P42"),
+    "P42": ("P41",),
+}
+"""Patterns of attention that do what another one does and more, strongest first: the two cannot stand in one set."""
+
 ADDITIVE_MASK = PatternUse("P40", {"fill": "finfo_min_half"})
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
 
-from agents.drafters.rules.merge import MergeConflict, instance_key, merge_uses
+from agents.drafters.rules.merge import MergeConflict, covered, instance_key, merge_uses
 from agents.types import Diagnosis, PatternUse
 
 MAX_SELECTIONS = 256
@@ -64,7 +64,7 @@ def _selection(choice: Sequence[PatternUse], causes: Sequence[Cause]) -> Selecti
         uses = merge_uses(choice)
     except MergeConflict:
         return None
-    chosen = [(instance_key(use), cause.diagnoses) for use, cause in zip(choice, causes, strict=True)]
+    chosen = [(instance_key(use), cause.diagnoses) for use, cause in zip(covered(choice), causes, strict=True)]
     return tuple(Selected(use, _diagnoses_for(use, chosen)) for use in uses)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from adapters.patches.registry import check_set, patch_from
 from agents.drafters import DraftedPatch, compose
 from agents.drafters.rules import RulesDrafter
 from agents.drafters.rules.documents import NotRewritable, capture_stock, to_document, to_term
@@ -72,6 +73,25 @@ def test_grouped_keys_bring_the_mask_without_which_they_refuse_a_causal_model(
 ) -> None:
     candidate = only(RulesDrafter(), [diagnose(("P55", {}), op="aten.expand.default")], context)
     assert patterns(candidate) == ["P45", "P55"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "wanted"),
+    [
+        (["P54", "P42"], ["P42"]),
+        (["P54", "P55", "P42"], ["P42"]),
+        (["P54", "P41", "P42"], ["P41"]),
+        (["P54", "P55"], ["P45", "P55"]),
+    ],
+)
+def test_attention_written_anew_covers_what_else_is_asked_of_attention(
+    asked: list[str], wanted: list[str], diagnose: Diagnose, context: DraftContext
+) -> None:
+    causes = [diagnose((pattern, {}), op=f"aten.op_{pattern}.default") for pattern in asked]
+    candidate = only(RulesDrafter(), causes, context)
+    assert patterns(candidate) == wanted
+    assert len(candidate.patches[-1].cures) == len(asked), "a cause that is covered is said to be cured"
+    check_set([patch_from({"pattern": p.pattern, "parameters": p.parameters}) for p in candidate.patches])
 
 
 def test_of_several_options_the_one_that_needs_fewest_patches_is_taken(
