@@ -61,16 +61,18 @@ def loader(config: Any) -> Any:
 
     Of an encoder with a decoder only the encoder gives embeddings.
     """
-    if getattr(config, "is_encoder_decoder", False) and _encodes_alone(config):
+    if _encodes_alone(config):
         return AutoModelForTextEncoding
     named = getattr(transformers, (getattr(config, "architectures", None) or ("",))[0], None)
     return AutoModel if _is_listed(config) or not _takes(named, config) else named
 
 
 def _encodes_alone(config: Any) -> bool:
+    """True if the class that encodes text is the encoder of one with a decoder, which an encoder's config hides."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING
 
-    return type(config) in MODEL_FOR_TEXT_ENCODING_MAPPING
+    encoder = MODEL_FOR_TEXT_ENCODING_MAPPING.get(type(config), None)
+    return encoder is not None and encoder.__name__.endswith("EncoderModel")
 
 
 def _is_listed(config: Any) -> bool:

@@ -194,9 +194,26 @@ def bundle(root: Path, profile: str, out: Path, only: Collection[str] = ()) -> l
         path = out / f"{name}.json"
         manifests = kept(path) | {m.family: replace(m, origin="bundled") for m in map(manifest_from_dict, found)}
         if manifests:
-            path.write_text(json.dumps(merged(name, list(manifests.values())).to_dict(), indent=1) + "\n")
+            made = versioned(merged(name, list(manifests.values())), path)
+            path.write_text(json.dumps(made.to_dict(), indent=1) + "\n")
             written.append(path)
     return written
+
+
+def versioned(made: Any, path: Path) -> Any:
+    """The adapter with the version of the file that it replaces, or the next one where it is another adapter.
+
+    An installation holds one adapter of a name and version.
+    """
+    from dataclasses import replace
+
+    from adapters.releases.manifest import load_manifest
+
+    if not path.is_file():
+        return made
+    before = load_manifest(path)
+    same = replace(made, version=before.version)
+    return same if same.digest == before.digest else replace(made, version=str(int(before.version) + 1))
 
 
 def name_on(adapter: str, profile: str) -> str:

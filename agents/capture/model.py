@@ -17,6 +17,7 @@ from .device import pretend_device
 from .errors import CaptureRefused
 from .graphs import Exported, export, write_graph
 from .likeness import Record, record_of
+from .masks import masks_by_broadcast
 from .run import hidden_of
 from .stock import config_of, fake_stock, stock_tensors
 from .tape import Key, Tape, key_of
@@ -88,7 +89,7 @@ class _Capture:
 
     def _document(self, case: Case) -> dict[str, Any]:
         """Blocks first, then the skeleton that calls them, then the constants both read."""
-        with self._mode, torch.no_grad():
+        with self._mode, torch.no_grad(), masks_by_broadcast():
             with self._tape:
                 inputs = {name: torch.empty(case.batch, case.length, dtype=torch.int64) for name in case.inputs}
                 sites = record_calls(self._modules, lambda: self._whole(**inputs), self._returned, self._tape.entries)
@@ -96,6 +97,7 @@ class _Capture:
             calls = [parts.call(self._block(site)) for site in sites]
             with opaque_calls(self._modules, sites):
                 skeleton = export(self._whole, (), dict(inputs))
+        self._tape.note_literals(skeleton.tensors)  # export makes those of the skeleton anew
         if len(skeleton.inputs) != len(inputs):
             raise CaptureRefused("the exported model does not take the inputs of the case")
         written = write_graph(skeleton, calls.__getitem__)

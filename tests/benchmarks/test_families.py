@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -96,3 +98,13 @@ def test_cpu_seconds_are_added_by_stage(tmp_path: Path) -> None:
 def test_an_adapter_has_a_name_of_its_own_on_another_profile() -> None:
     assert families.name_on("mpnet", families.PROFILE) == "mpnet"
     assert families.name_on("mpnet", "profile-2026-09") == "mpnet-2026-09"
+
+
+def test_a_file_that_changes_gets_the_next_version(tmp_path: Path) -> None:
+    from adapters.releases.lookup import bundled_manifests
+
+    adapter, path = bundled_manifests()[0], tmp_path / "adapter.json"
+    assert families.versioned(adapter, path) == adapter
+    path.write_text(json.dumps(replace(adapter, version="4").to_dict()))
+    assert families.versioned(replace(adapter, evidence=("another",)), path).version == "4"
+    assert families.versioned(replace(adapter, buckets=(64,)), path).version == "5"

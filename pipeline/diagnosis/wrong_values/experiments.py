@@ -100,6 +100,7 @@ def experiments(program: Program) -> Iterator[Experiment]:
     yield from _from_the_start(program)  # strides stay: before the change that makes operands dense and takes both away
     yield from _dense(program)
     yield from _whole_sticks(program)
+    yield from _many_tokens(program)
     yield from _one_stick(program)
     yield from _one_row(program)
     yield from _no_mask(program)
@@ -131,6 +132,21 @@ def _whole_sticks(program: Program) -> Iterator[Experiment]:
         whole = -(-size // STICK) * STICK
         text = f"wrong at a size of {size}, right at a length of whole sticks ({whole})"
         yield from _resized("length", text, program, {size: whole})
+
+
+def _many_tokens(program: Program) -> Iterator[Experiment]:
+    """One token alone becomes a stick of them; its size cannot tell it from a count, so its place does."""
+    if any(i.value.ndim > 2 and i.value.shape[-2] == 1 for i in program.inputs):
+        text = f"wrong for one token alone, right for {STICK}"
+        yield Experiment("length", text, _changed(program, _a_stick_of_tokens))
+
+
+def _a_stick_of_tokens(value: torch.Tensor) -> torch.Tensor:
+    """[..., 1, size] repeated to [..., 64, size], and a mask of one pair to [..., 64, 64]; all else as it is."""
+    if value.ndim < 3:
+        return value
+    wanted = [STICK if n == 1 else n for n in value.shape[-2:]]
+    return value.expand(*value.shape[:-2], *wanted).contiguous()
 
 
 def _one_stick(program: Program) -> Iterator[Experiment]:

@@ -227,3 +227,12 @@ def test_an_offset_is_taken_away_and_strides_are_kept() -> None:
     assert torch.equal(moved.value, x)
     assert (moved.value.stride(), moved.value.storage_offset()) == (x.stride(), 0)
     assert [e.name for e in experiments(program)][:2] == ["offset", "layout"]
+
+
+def test_one_token_alone_is_tried_as_a_stick_of_tokens() -> None:
+    shapes = {"q": (1, 3, 1, 256), "mask": (1, 1, 1, 1), "weight": (1, 8)}
+    program = Program((), tuple(Input(n, torch.ones(s), torch.float16) for n, s in shapes.items()), ())
+    changed = next(e for e in experiments(program) if e.name == "length")
+    assert [tuple(i.value.shape) for i in changed.program.inputs] == [(1, 3, 64, 256), (1, 1, 64, 64), (1, 8)]
+    two = Program((), (Input("q", torch.ones(1, 3, 2, 256), torch.float16),), ())
+    assert "length" not in [e.name for e in experiments(two)]
