@@ -97,7 +97,6 @@ class _Capture:
             calls = [parts.call(self._block(site)) for site in sites]
             with opaque_calls(self._modules, sites):
                 skeleton = export(self._whole, (), dict(inputs))
-        self._tape.note_literals(skeleton.tensors)  # export makes those of the skeleton anew
         if len(skeleton.inputs) != len(inputs):
             raise CaptureRefused("the exported model does not take the inputs of the case")
         written = write_graph(skeleton, calls.__getitem__)

@@ -84,12 +84,12 @@ class Tape(TorchDispatchMode):
         if func not in LIFTS and _is_real(args, kwargs):
             with _disable_current_modes():
                 return func(*args, **kwargs)
-        self.note_literals(args, kwargs)
+        self._note_literals(args, kwargs)
         result = func(*args, **kwargs)
         self._record(func, args, kwargs, result)
         return result
 
-    def note_literals(self, *values: Any) -> None:
+    def _note_literals(self, *values: Any) -> None:
         """A real tensor among fakes is a literal: `torch.tensor([...])` in surgery arrives like that."""
         for leaf in tree_leaves(values):
             if isinstance(leaf, Tensor) and not isinstance(leaf, FakeTensor) and key_of(leaf) not in self.literals:
