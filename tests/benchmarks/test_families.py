@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -87,6 +89,17 @@ def test_after_its_time_no_further_stage_is_begun(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("pipeline.work.repository.take_to_send", lambda *_: [len(begun) + 1])
     monkeypatch.setattr("pipeline.work.worker.work_on", begun.append)
     assert [run for run, _ in families.work(latest=5.0)] == begun == [1, 2]
+
+
+def test_the_cpu_of_a_process_counts_while_it_lives_and_after() -> None:
+    before = families.children_cpu()
+    busy = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ninput()"
+    child = subprocess.Popen([sys.executable, "-c", busy], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.readline()
+    assert families.children_cpu() - before >= 0.25
+    child.communicate(b"\n")
+    assert families.children_cpu() - before >= 0.25
 
 
 def test_cpu_seconds_are_added_by_stage(tmp_path: Path) -> None:
