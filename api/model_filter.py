@@ -128,15 +128,36 @@ def _having(outcome: str) -> ColumnElement[bool]:
     return and_(without, dropped_kind().is_(None)) if outcome == NOT_RUN else has_it
 
 
+FREE_FIELDS = ("search", "family", "kind", "op", "adapter")
+"""Filters whose values are without number: a statement names them by `bindparam` and is the same for every value."""
+
+
+def shape_of(wanted: Wanted) -> Wanted:
+    """What decides the statement: all of it, but of the free fields only which are set."""
+    set_ones = (name for name in FREE_FIELDS if getattr(wanted, name))
+    return wanted._replace(**{name: 1 if name == "adapter" else "set" for name in set_ones})
+
+
+def values_of(wanted: Wanted) -> dict[str, Any]:
+    """The values of the free fields that are set, for the statement of its shape."""
+    found = {name: getattr(wanted, name) for name in FREE_FIELDS if getattr(wanted, name)}
+    return {**found, "search": f"%{_escaped(wanted.search)}%"} if wanted.search else found
+
+
+def _escaped(text: str) -> str:
+    return text.replace("/", "//").replace("%", "/%").replace("_", "/_")
+
+
 def conditions(wanted: Wanted) -> Iterator[ColumnElement[bool]]:
-    """The conditions of the fields that are set."""
-    failing = exists().where(FailureRow.run_id == CheckpointStatus.run_id, FailureRow.op == wanted.op)
+    """The conditions of the fields that are set; the statement is run with `values_of`."""
+    op, search = bindparam("op", type_=FailureRow.op.type), bindparam("search", type_=Model.name.type)
+    failing = exists().where(FailureRow.run_id == CheckpointStatus.run_id, FailureRow.op == op)
     found: dict[str, ColumnElement[bool]] = {
-        "search": Model.name.icontains(wanted.search, autoescape=True),
-        "family": Checkpoint.family == wanted.family,
+        "search": Model.name.ilike(search, escape="/"),
+        "family": Checkpoint.family == bindparam("family", type_=Checkpoint.family.type),
         "op": and_(CheckpointStatus.outcome != Outcome.PASSED, failing.correlate(CheckpointStatus)),
-        "kind": CheckpointStatus.kind == wanted.kind,
-        "adapter": CheckpointStatus.adapter_id == wanted.adapter,
+        "kind": CheckpointStatus.kind == bindparam("kind", type_=CheckpointStatus.kind.type),
+        "adapter": CheckpointStatus.adapter_id == bindparam("adapter", type_=CheckpointStatus.adapter_id.type),
         "weights": CheckpointStatus.weights == wanted.weights,
         "stale": CheckpointStatus.environment != TODAY,
     }

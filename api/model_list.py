@@ -30,6 +30,8 @@ from api.model_filter import (
     newest,
     order_by,
     outcome_of_model,
+    shape_of,
+    values_of,
     waits,
 )
 from api.pages.labels import model_url
@@ -80,10 +82,6 @@ def _joined(query: Select[Any]) -> Select[Any]:
     return query.outerjoin(CheckpointStatus, on_profile)
 
 
-FREE_FIELDS = ("search", "family", "kind", "op", "adapter")
-"""Filters whose values are without number: a statement with one is built anew each time."""
-
-
 def _statement(wanted: Wanted, after: Cursor | None) -> Select[Any]:
     query = _select(wanted).where(*conditions(wanted)).order_by(*order_by(wanted)).limit(bindparam("limit"))
     return query.where(follows(wanted, has_value=after.value is not None)) if after else query
@@ -102,12 +100,9 @@ def _values(profile: str, **more: Any) -> dict[str, Any]:
 def page_of(session: Session, profile: str, wanted: Wanted, after: Cursor | None, limit: int) -> Sequence[Row[Any]]:
     """At most `limit` rows after the cursor."""
     place = {"value": after.value, "id": after.id} if after else {}
-    values = _values(profile, limit=limit, **place)
-    if any(getattr(wanted, name) for name in FREE_FIELDS):
-        return session.execute(_statement(wanted, after), values).all()
-    return (
-        _prepared(wanted, after is not None, after is not None and after.value is not None).run(session, **values).all()
-    )
+    values = _values(profile, limit=limit, **place, **values_of(wanted))
+    has_value = after is not None and after.value is not None
+    return _prepared(shape_of(wanted), after is not None, has_value).run(session, **values).all()
 
 
 def count_outcomes(session: Session, profile: str, wanted: Wanted) -> dict[str, int]:
@@ -119,7 +114,7 @@ def count_outcomes(session: Session, profile: str, wanted: Wanted) -> dict[str, 
     columns: list[Any] = [outcome, func.count(), func.count().filter(waits())]
     query = _joined(select(*columns))
     query = query.where(*conditions(wanted._replace(outcome=""))).group_by(outcome)
-    rows = session.execute(query, _values(profile)).all()
+    rows = session.execute(query, _values(profile, **values_of(wanted))).all()
     found = {name: count for name, count, _ in rows}
     return {name: found.get(name, 0) for name in OUTCOMES} | {WAITING: sum(row[2] for row in rows)}
 

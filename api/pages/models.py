@@ -14,8 +14,8 @@ from sqlalchemy.orm import Session
 from agents.types import FailureKind
 from api import repository
 from api.kept import Kept
-from api.model_filter import ORDERS, WAITING, Sort, Wanted, cursor_of
-from api.model_list import FREE_FIELDS, as_csv, count_outcomes, every_item, facts_of, next_cursor, page_of
+from api.model_filter import FREE_FIELDS, ORDERS, WAITING, Sort, Wanted, cursor_of
+from api.model_list import as_csv, count_outcomes, every_item, facts_of, next_cursor, page_of
 from api.pages import labels
 from api.pages.findings import curve_of, findings, newest_diagnosis, op_map
 from api.pages.rendering import render

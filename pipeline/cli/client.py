@@ -104,6 +104,10 @@ class Client:
         """The newest evidence."""
         return list(self.get("/evidence", limit=LARGEST_PAGE)["evidence"])
 
+    def replay(self, number: int, **how: Any) -> dict[str, Any]:
+        """Asks for a replay; what stands of it so far."""
+        return self.post(f"/evidence/{number}/replay", how)
+
     def _call(self, method: str, path: str, **how: Any) -> dict[str, Any]:
         try:
             return dict(self._answer(method, path, **how).json())

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pipeline.cli import remote
 from pipeline.cli.output import one_sentence, print_json
+from pipeline.errors import BadInput
+
+if TYPE_CHECKING:
+    from pipeline.cli.client import Client
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Which = Annotated[str, typer.Argument(metavar="ID", help="Number of the evidence, or the beginning of its address.")]
@@ -73,14 +77,16 @@ def replay(
 
     On a card the verdict is kept for `evidence hardware`, whatever it is; then 0 means that the outcome is the same.
     """
-    from pipeline.errors import BadInput
-    from pipeline.execution.replay_evidence import replay as run_replay
-
     with one_sentence():
         if capability not in (None, "default", "avx2", "avx512"):
             raise BadInput(f"--capability is default, avx2 or avx512, not {capability!r}.")
         if device not in (None, "simulator", "hardware"):
             raise BadInput(f"--device is simulator or hardware, not {device!r}.")
+        if (served := remote.service()) is not None:
+            _ask(served, which, device, as_json, threads=threads, capability=capability)
+            return
+        from pipeline.execution.replay_evidence import replay as run_replay
+
         address, document = _find(which)
         with tempfile.TemporaryDirectory(prefix="spyre-replay-") as work:
             how: dict[str, Any] = {"threads": threads, "capability": capability, "device": device}
@@ -96,6 +102,19 @@ def replay(
     if device == "hardware":
         same = done.outcome == document["verdict"]["outcome"]
     raise typer.Exit(0 if same else 1)
+
+
+def _ask(served: Client, which: str, device: str | None, as_json: bool, **how: Any) -> None:
+    """Let a worker of the service do it: printed is what is known of it now; asked again, it says what came of it."""
+    if device == "hardware" or not which.isdecimal():
+        raise BadInput("A service replays evidence by its number, on the simulator.")
+    found = served.replay(int(which), **how)
+    if as_json:
+        print_json(found)
+    else:
+        typer.echo(f"Run {found['id']} {found['outcome'] or found['state']}. {found['reason']}".strip())
+    if found["outcome"] not in (None, "passed"):
+        raise typer.Exit(1)
 
 
 def hardware(as_json: Json = False) -> None:

@@ -15,7 +15,7 @@ OPTION = "--server"
 SERVED = frozenset(
     {
         "request", "status", "models", "coverage", "ops", "capabilities",
-        "adapters list", "adapters show", "adapters export", "evidence list",
+        "adapters list", "adapters show", "adapters export", "evidence list", "evidence replay",
         *(f"review {verb}" for verb in ("list", "show", "claim", "approve", "reject", "changes", "strike")),
         *(f"review {verb}" for verb in ("rules", "accept-rule", "reject-rule")),
     }

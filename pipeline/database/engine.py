@@ -20,6 +20,7 @@ LOOKING: dict[str, Any] = {
     "isolation_level": "AUTOCOMMIT",
     "pool_pre_ping": False,
     "pool_use_lifo": True,
+    "pool_reset_on_return": None,  # a statement is its own transaction: there is nothing to roll back
     "connect_args": {"options": f"{POSTGRES_OPTIONS} -c default_transaction_read_only=on", "connect_timeout": 10},
 }
 WRITER = {"spyre_writer": True}

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
+    BigInteger,
     BindParameter,
     ColumnElement,
     FromClause,
@@ -14,6 +15,7 @@ from sqlalchemy import (
     Subquery,
     bindparam,
     case,
+    cast,
     func,
     or_,
     select,
@@ -252,7 +254,7 @@ def _all_models(profile: str | BindParameter[str]) -> tuple[Subquery, FromClause
 def _figures() -> list[ColumnElement[Any]]:
     counts = [func.count(Model.id).filter(claim) for claim in CLAIMS.values()]
     sums = [func.coalesce(func.sum(Model.downloads).filter(claim), 0) for claim in CLAIMS.values()]
-    return [*counts, *sums]
+    return [*counts, *(cast(total, BigInteger) for total in sums)]  # a sum is a decimal to PostgreSQL, slow to read
 
 
 def _counted(values: Sequence[Any]) -> Counted:

@@ -101,3 +101,12 @@ def test_what_is_about_this_machine_is_refused(words: tuple[str, ...]) -> None:
 def test_a_server_is_a_url(url: str) -> None:
     with pytest.raises(BadInput, match="URL of a service"):
         remote.take_server(["coverage", "--server", url])
+
+
+def test_a_service_measures_evidence_again_and_says_what_came_of_it(run: Run, work: Callable[[], int]) -> None:
+    number = str(run("--server", URL, "evidence", "list")["evidence"][0]["id"])
+    asked = run("--server", URL, "evidence", "replay", number)
+    assert (asked["state"], asked["outcome"]) == ("queued", None)
+    work()
+    assert run("--server", URL, "evidence", "replay", number)["outcome"] == "passed"
+    assert "by its number" in run("--server", URL, "evidence", "replay", "abcdef0123")

@@ -40,6 +40,8 @@ def test_each_item_says_what_the_model_itself_says(listed: TestClient) -> None:
         ({"op": "aten.no_such_operation.default"}, set()),
         ({"search": "STOCK", "outcome": "passed"}, {"stock-real/one", "stock/two"}),
         ({"search": "%"}, set()),
+        ({"search": "stock_two"}, set()),
+        ({"search": "stock/t"}, {"stock/two"}),
     ],
 )
 def test_filters_narrow_together(listed: TestClient, query: dict[str, str], found: set[str]) -> None:
