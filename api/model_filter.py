@@ -134,8 +134,8 @@ FREE_FIELDS = ("search", "family", "kind", "op", "adapter")
 
 def shape_of(wanted: Wanted) -> Wanted:
     """What decides the statement: all of it, but of the free fields only which are set."""
-    set_ones = (name for name in FREE_FIELDS if getattr(wanted, name))
-    return wanted._replace(**{name: 1 if name == "adapter" else "set" for name in set_ones})
+    marks: dict[str, Any] = {name: 1 if name == "adapter" else "set" for name in FREE_FIELDS if getattr(wanted, name)}
+    return wanted._replace(**marks)
 
 
 def values_of(wanted: Wanted) -> dict[str, Any]:

@@ -253,8 +253,12 @@ def _all_models(profile: str | BindParameter[str]) -> tuple[Subquery, FromClause
 
 def _figures() -> list[ColumnElement[Any]]:
     counts = [func.count(Model.id).filter(claim) for claim in CLAIMS.values()]
-    sums = [func.coalesce(func.sum(Model.downloads).filter(claim), 0) for claim in CLAIMS.values()]
-    return [*counts, *(cast(total, BigInteger) for total in sums)]  # a sum is a decimal to PostgreSQL, slow to read
+    return [*counts, *(_whole(func.sum(Model.downloads).filter(claim)) for claim in CLAIMS.values())]
+
+
+def _whole(total: ColumnElement[Any]) -> ColumnElement[int]:
+    """A sum of whole numbers as one: to PostgreSQL it is a decimal, which is slow to read."""
+    return cast(func.coalesce(total, 0), BigInteger)
 
 
 def _counted(values: Sequence[Any]) -> Counted:
@@ -287,8 +291,8 @@ def _count_models() -> Select[Any]:
     figures: list[ColumnElement[Any]] = [
         select(func.count(Model.id)).scalar_subquery(),
         *(func.count().filter(claim) for claim in claims),
-        select(func.coalesce(func.sum(Model.downloads), 0)).scalar_subquery(),
-        *(func.coalesce(func.sum(CheckpointStatus.downloads).filter(claim), 0) for claim in claims),
+        select(_whole(func.sum(Model.downloads))).scalar_subquery(),
+        *(_whole(func.sum(CheckpointStatus.downloads).filter(claim)) for claim in claims),
     ]
     newest = CheckpointStatus.newest, CheckpointStatus.profile == bindparam("profile")
     return select(*figures, demo_mark()).select_from(CheckpointStatus).where(*newest)
