@@ -3,6 +3,11 @@
 Weights are synthetic, so one checkpoint per group is executed (`pipeline.sweeps.groups`) and nothing is drafted: what
 is measured is the state of the bundled releases. The sweep is kept in the data folder: stopped at any moment, the same
 command goes on where it was; `cold sweep` adds up the time of all its parts. FILE is not copied into the repository.
+
+Groups (`--only`): `import` stores the rows; `sweep` is the cold sweep; `report` counts, by forecast and by execution,
+and writes `--page`, `--html`, `--csv` (with `--known` from kept forecasts only); `again` is the sweep with nothing
+changed and with 1,000 more rows; `rows` is a million rows on PostgreSQL; `ways` compares one worker with two, a kill
+and servers.
 """
 
 from __future__ import annotations
