@@ -57,7 +57,8 @@ def catalogue_report(standings: Sequence[Standing], costs: Mapping[str, Any] | N
         "by_mapping": _tallies(by(standings, lambda s: str(s.entry.mapping or "no configuration"))),
         "gated": tally(s for s in standings if s.entry.gated),
         "masks": masks(standings),
-        "next_fixes": next_fixes(standings),
+        "next_fixes": next_fixes(standings, "downloads"),
+        "next_fixes_by_rows": next_fixes(standings, "rows"),
         "calibration": calibration(standings),
         "costs": dict(costs or {}),
     }
@@ -110,11 +111,11 @@ def masks(standings: Sequence[Standing]) -> dict[str, dict[str, int]]:
     }
 
 
-def next_fixes(standings: Sequence[Standing]) -> list[dict[str, Any]]:
-    """What would bring most, by family and what is missing: rows and downloads that are missing, largest first."""
+def next_fixes(standings: Sequence[Standing], weighting: str) -> list[dict[str, Any]]:
+    """What would bring most, by family and what is missing, the largest first by `weighting` (downloads or rows)."""
     missing = [s for s in standings if s.group and not s.passing and not s.supported]
     found = by(missing, lambda s: f"{s.family}\n{s.lacks or (s.causes[0] if s.causes else s.kind or 'not asked')}")
-    return [
+    fixes: list[dict[str, Any]] = [
         {
             "family": name.partition("\n")[0],
             "what is missing": name.partition("\n")[2],
@@ -122,8 +123,9 @@ def next_fixes(standings: Sequence[Standing]) -> list[dict[str, Any]]:
             "rows": len(rows),
             "downloads": _downloads(rows),
         }
-        for name, rows in list(found.items())[:FIXES]
+        for name, rows in found.items()
     ]
+    return sorted(fixes, key=lambda fix: -fix[weighting])[:FIXES]
 
 
 def calibration(standings: Sequence[Standing]) -> dict[str, Any]:

@@ -50,12 +50,8 @@ def tables_of(report: Mapping[str, Any]) -> list[Table]:
             ("reason", "rows", "downloads"),
             tuple((r["reason"], r["rows"], _percent(r["downloads"], whole)) for r in report["by_reason"]),
         ),
-        Table(
-            "Next best fixes",
-            "Families with the most downloads missing, and what keeps the nearest adapter from serving them.",
-            ("family", "what is missing", "groups", "rows", "downloads"),
-            tuple((*list(f.values())[:-1], _percent(f["downloads"], whole)) for f in report["next_fixes"]),
-        ),
+        _fixes("Next best fixes by downloads", report["next_fixes"], whole),
+        _fixes("Next best fixes by rows", report["next_fixes_by_rows"], whole),
         Table(
             "Calibration",
             "The published families' adapters only; the excess is the leniency of the simulator, of synthetic weights "
@@ -93,6 +89,12 @@ def _tallies(title: str, text: str, found: Sequence[Mapping[str, Any]], whole: i
         for row in found
     )
     return Table(title, text, ("", *COLUMNS), rows)
+
+
+def _fixes(title: str, fixes: Sequence[Mapping[str, Any]], whole: int) -> Table:
+    text = "Families with the most missing, and what keeps the nearest adapter from serving them."
+    rows = tuple((*list(fix.values())[:-1], _percent(fix["downloads"], whole)) for fix in fixes)
+    return Table(title, text, ("family", "what is missing", "groups", "rows", "downloads"), rows)
 
 
 def _costs(report: Mapping[str, Any]) -> tuple[tuple[Any, ...], ...]:
