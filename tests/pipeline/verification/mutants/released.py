@@ -10,13 +10,23 @@ from typing import Any, NamedTuple
 
 NAMES = ("input_ids", "attention_mask")
 SHAPE = (4, 24)
+AFTER = {"P21": ("P27",), "P30": ("P14",)}
+"""Pattern -> those it needs before it where the adapter has them: projections split, rotary tables on the host."""
+OWN: dict[str, dict[str, Any]] = {
+    "modernbert": {
+        "local_attention": 8, "layer_types": ["full_attention", "sliding_attention"], "bos_token_id": 1,
+        "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2,
+    },
+}  # fmt: skip
+"""Model type -> what it needs besides the sizes: its window is shorter than the text, its ids lie in the vocabulary."""
 
 
 class Released(NamedTuple):
-    """One patch of one family of a released adapter."""
+    """One patch of one family of a released adapter, and those that have to come before it."""
 
     family: str
     predicate: dict[str, Any]
+    before: tuple[dict[str, Any], ...]
     patch: dict[str, Any]
 
     @property
@@ -24,17 +34,38 @@ class Released(NamedTuple):
         return f"{self.family} {self.patch['pattern']}"
 
     @property
+    def unpatched(self) -> str:
+        """The label of the document that lacks this patch only."""
+        return f"{self.stock} {' '.join(p['pattern'] for p in self.before)}".rstrip()
+
+    @property
     def stock(self) -> str:
         return f"stock {self.family}"
 
+    @property
+    def head_dim(self) -> int:
+        """The predicate's; of projections that are still fused it is not known there, but the family's name says it."""
+        return int(self.predicate["head_dim"] or self.family.split("-")[1].removeprefix("h"))
 
-def config_for(predicate: dict[str, Any]) -> dict[str, Any]:
-    """Two heads and two layers of the model whose block the predicate names."""
-    kind, head_dim = predicate["block"].split(".")[2].replace("_", "-"), predicate["head_dim"]
-    return {
-        "model_type": kind, "vocab_size": 100, "hidden_size": 2 * head_dim, "intermediate_size": 4 * head_dim,
-        "num_hidden_layers": 2, "num_attention_heads": 2, "max_position_embeddings": 80, "pad_token_id": 0,
+
+def config_for(released: Released) -> dict[str, Any]:
+    """Two layers and two heads (as many more as share keys) of the model whose block the predicate names."""
+    kind, heads = kind_of(released.predicate), 2 * (released.predicate["kv_groups"] or 1)
+    width = heads * released.head_dim
+    sizes = {
+        "vocab_size": 100, "hidden_size": width, "intermediate_size": 2 * width, "num_hidden_layers": 2,
+        "num_attention_heads": heads, "num_key_value_heads": 2, "head_dim": released.head_dim,
+        "max_position_embeddings": 80, "pad_token_id": 0, **OWN.get(kind, {}),
     }  # fmt: skip
+    return {"model_type": kind, **sizes}
+
+
+def kind_of(predicate: dict[str, Any]) -> str:
+    """The model type whose code is in the block's folder of transformers."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES, model_type_to_module_name
+
+    folder = predicate["block"].split(".")[2]
+    return str(next(kind for kind in CONFIG_MAPPING_NAMES if model_type_to_module_name(kind) == folder))
 
 
 def released_patches() -> Iterator[Released]:
@@ -44,7 +75,8 @@ def released_patches() -> Iterator[Released]:
     for adapter in bundled_manifests():
         for manifest in map(adapter.for_family, adapter.families):
             for patch in manifest.patches:
-                yield Released(manifest.family, manifest.predicate, patch)
+                before = tuple(p for p in manifest.patches if p["pattern"] in AFTER.get(patch["pattern"], ()))
+                yield Released(manifest.family, manifest.predicate, before, patch)
 
 
 def families() -> list[str]:
@@ -58,10 +90,13 @@ def capture_all(family: str) -> dict[str, Any]:
 
     found: dict[str, Any] = {}
     for released in (r for r in released_patches() if r.family == family):
-        config = config_for(released.predicate)
+        config = config_for(released)
         if released.stock not in found:
             found[released.stock] = capture_stock(config, [Case(*SHAPE, "float32", NAMES)])[0]
-        found[released.label] = capture_patched(config, [released.patch], [Case(*SHAPE, "float16", NAMES)])[0]
+        if released.unpatched not in found:
+            found[released.unpatched] = capture_patched(config, released.before, [Case(*SHAPE, "float16", NAMES)])[0]
+        patches = [*released.before, released.patch]
+        found[released.label] = capture_patched(config, patches, [Case(*SHAPE, "float16", NAMES)])[0]
     return found
 
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from adapters.describe import describe, matches
 from adapters.document import capture_module
+from agents.capture.stock import config_of
 from agents.capture.weights import random_stock
 from pipeline.verification.equivalence import Claim, judge_document, subject_of
 from pipeline.verification.equivalence.blocks import compare_documents
@@ -23,12 +25,14 @@ from . import released
 PER_PATCH, RATE, SEED = 20, 0.005, 20_260_801
 
 
-def score_of(stock: dict[str, Any], patched: dict[str, Any], config: dict[str, Any]) -> Score:
+def score_of(documents: dict[str, Any], entry: released.Released) -> Score:
+    """Mutants of what only the patched document has, each against the stock model."""
+    stock, patched, config = documents[entry.stock], documents[entry.label], released.config_for(entry)
     model = random_stock(config, seed=11)
     subject = subject_of(model, SEED)
     others = [subject_of(random_stock(config, seed=s), SEED + s) for s in (1, 2, 3)]
     score = Score(0, 0, ())
-    for mutant in mutants(patched, SEED, PER_PATCH, before=stock):
+    for mutant in mutants(patched, SEED, PER_PATCH, before=documents[entry.unpatched]):
         try:
             validate_model(mutant.document, subject.tensors)
             refused = compare_documents(stock, mutant.document, subject).fault is not None
@@ -50,6 +54,12 @@ def shown(scores: dict[str, Score]) -> tuple[Score, str]:
     return total, "\n".join(["", *lines, ""])
 
 
+@pytest.mark.parametrize("family", released.families())
+def test_the_model_whose_patches_are_mutated_is_one_that_the_adapter_serves(family: str) -> None:
+    entry = next(r for r in released.released_patches() if r.family == family)
+    assert matches(entry.predicate, describe(config_of(released.config_for(entry))))
+
+
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("family", released.families())
@@ -59,8 +69,7 @@ def test_mutants_of_every_released_patch_are_refused_or_judged_the_same(
     documents = captured_by(released, tmp_path / "released.json", family)
     scores: dict[str, Score] = {}
     for entry in (r for r in released.released_patches() if r.family == family):
-        stock, config = documents[entry.stock], released.config_for(entry.predicate)
-        scores[entry.label] = score_of(stock, documents[entry.label], config)
+        scores[entry.label] = score_of(documents, entry)
     total, text = shown(scores)
     with capsys.disabled():
         sys.stdout.write(text)
