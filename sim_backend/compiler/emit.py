@@ -118,17 +118,17 @@ class Emitter(DefaultHandler):
         name = V.graph.scheduler.mutation_real_name.get(name, name)
         self._check_access(name, index, is_store=False)
         facts = buffer_facts(name)
-        flat = self.kernel.flat(facts.root)
         version = f"  # {self.kernel.versions[facts.root]}" if self.kernel.versions[facts.root] else ""
         affine = None if self.mask else self._affine(index)
         if affine is not None:
+            flat = self.kernel.flat(facts.root)
             shape, (strides, offset) = _tuple(self.sizes), affine
             text = f"torch.as_strided({flat}, {shape}, {_tuple(strides)}, {facts.offset + offset})"
             return Value(self.kernel.temporary(text + version), facts.dtype)
         where = self._index_source(index + facts.offset)
         if self.mask:
             where = f"torch.where({self.mask}, {where}, 0)"
-        return Value(self.kernel.temporary(f"{flat}[{where}]{version}"), facts.dtype)
+        return Value(self.kernel.temporary(f"{self.kernel.picked(facts.root, where)}{version}"), facts.dtype)
 
     def store(self, name: str, index: sympy.Expr, value: Value, mode: str | None = None) -> None:
         """Write `value` at `index`; only plain stores exist on the device."""

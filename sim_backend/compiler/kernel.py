@@ -118,6 +118,12 @@ class KernelSource:
                 self.lines.append(f"{name} = rt.new({whole.extent}, {whole.dtype})")
         return self.flats[root]
 
+    def picked(self, root: str, where: str) -> str:
+        """The elements of `root` at `where`; of a graph input that is not read whole, only those are decoded."""
+        if root in self.flats or not enters(root):
+            return f"{self.flat(root)}[{where}]"
+        return f"rt.pick({self.parameter(root)}, {where}, {buffer_facts(root).row}{from_start(root)})"
+
     def parameter(self, root: str) -> str:
         """The parameter that stands for the buffer `root` itself."""
         return self.parameters.setdefault(root, f"p{len(self.parameters)}")

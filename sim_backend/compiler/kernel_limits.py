@@ -41,7 +41,7 @@ def problems(kernel: KernelSource, profile: Profile) -> Iterator[str]:
 def _of_outputs(kernel: KernelSource, operations: Sequence[str], most: int) -> Iterator[str]:
     """Outputs are what is written and leaves; a data operation (transpose, swap, slice) has one input."""
     written = sorted(root for root in kernel.written if root not in kernel.local)
-    inputs = [root for root in kernel.flats if root not in kernel.written]
+    inputs = [root for root in dict.fromkeys((*kernel.parameters, *kernel.flats)) if root not in kernel.written]
     if not written:
         yield "kernel with no output"
     if len(written) > most:

@@ -19,7 +19,7 @@ from sim_backend.device import ext
 from sim_backend.errata import attention, borders
 from sim_backend.errata.rule import Call
 from sim_backend.errata.table import function_named
-from sim_backend.numerics import decode, encode_into, fused, round_dl16_
+from sim_backend.numerics import decode, decode_into, encode_into, fused, round_dl16_
 from sim_backend.numerics.pairs import add, mul, sub
 from sim_backend.numerics.products import product_by
 from sim_backend.numerics.sums import chunked_sum, exact_sum, serial_sum
@@ -31,7 +31,6 @@ HALF = (torch.float16, torch.bfloat16)
 IN_FP32 = ("fp32", 0)  # the policy of products that says: one rounding at the end
 CONSTANT_LIMIT = (1 + 511 / 512) * 2.0**31  # code 0x7DFF, where constants saturate
 ROW_GAP = 16  # elements: one cache line
-COLUMNS = 256  # of a weight that are turned at a time
 AUDITS: list[dict[str, Any]] = []  # of the modules loaded in this process, newest last
 
 
@@ -61,6 +60,13 @@ def read(t: torch.Tensor, width: int = 0, start: bool = False) -> torch.Tensor:
     return borders.default_reading(flat, width) if width and ext.layout_tag(t) == borders.BROADCAST else flat
 
 
+def pick(t: torch.Tensor, where: torch.Tensor, width: int = 0, start: bool = False) -> torch.Tensor:
+    """`read(t, width, start)[where]`. Of a weight only these elements are decoded: no copy of a whole table is kept."""
+    if type(t) is not torch.nn.Parameter or t.dtype not in HALF:
+        return read(t, width, start)[where]
+    return decode(_codes(_from_start(t) if start and t.storage_offset() else t)[where])
+
+
 def matrix(
     t: torch.Tensor, width: int, size: Sequence[int], stride: Sequence[int], offset: int, start: bool = False
 ) -> torch.Tensor:
@@ -75,10 +81,17 @@ def _by_rows(codes: torch.Tensor) -> torch.Tensor:
     """Decoded with its rows one after the other, a gap after each: rows of a power of two would share cache lines."""
     *outer, width = codes.shape
     copy = torch.empty(*outer, width + ROW_GAP)[..., :width]
-    for start in range(0, width, COLUMNS):  # decoded and turned in pieces that stay in the cache
-        part = slice(start, start + COLUMNS)
-        copy[..., part].copy_(decode(codes[..., part].transpose(-1, -2)).transpose(-1, -2))
+    _decode_matrices(codes, copy)
     return copy
+
+
+def _decode_matrices(codes: torch.Tensor, out: torch.Tensor) -> None:
+    """One matrix after the other: what is decoded beside its place is never larger than one of them."""
+    if codes.dim() <= 2:
+        decode_into(codes, out)
+        return
+    for one, place in zip(codes, out, strict=True):
+        _decode_matrices(one, place)
 
 
 def write(t: torch.Tensor, flat: torch.Tensor, tag: int = 0, start: bool = False) -> None:

@@ -40,7 +40,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("encode", &dl16::encode_tensor);
   m.def("decode", &dl16::decode_tensor);
   m.def("encode_into", &dl16::encode_into);
-  m.def("decode_into", &dl16::decode_into);
+  m.def("decode_into", &dl16::decode_rows_into);
   m.def("round_dl16", &round_copy);
   m.def("round_dl16_", &round_in_place);
   m.def("from_host", &from_host);

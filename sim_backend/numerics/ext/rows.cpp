@@ -10,11 +10,25 @@
 
 #include "chunks.h"
 #include "clones.h"
+#include "tensors.h"
 
 namespace dl16 {
 namespace {
 
 constexpr int64_t kGrain = 1 << 15;
+constexpr int64_t kTile = 64;
+
+// A tile goes through a buffer in the cache: both memories are touched in runs, never element by element.
+DL16_CLONES void decode_tile(
+    const int16_t* in, int64_t in_step, float* out, int64_t out_step, int64_t rows, int64_t columns) {
+  float tile[kTile][kTile + 1];
+  for (int64_t c = 0; c < columns; c++)
+    for (int64_t r = 0; r < rows; r++) tile[c][r] = decode(in[c * in_step + r]);
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t c = 0; c < columns; c++) out[r * out_step + c] = tile[c][r];
+}
+
+bool stored_by_columns(const at::Tensor& a) { return a.dim() == 2 && a.stride(0) == 1 && a.stride(1) >= a.size(0); }
 constexpr int32_t kInfinity = 0x7f800000;
 
 DL16_BODY int32_t table_index(float x) {
@@ -195,6 +209,23 @@ at::Tensor norm_rows(const at::Tensor& rows, const std::optional<at::Tensor>& we
     run(source + begin * k, norm, target + begin * k, end - begin, k, chunk);
   });
   return out;
+}
+
+void decode_rows_into(const at::Tensor& codes, const at::Tensor& out) {
+  const bool turns = stored_by_columns(codes) && out.sizes() == codes.sizes() && out.stride(1) == 1 &&
+                     codes.scalar_type() == at::kShort && out.scalar_type() == at::kFloat && codes.is_cpu() &&
+                     out.is_cpu();
+  if (!turns) return decode_into(codes, out);
+  const int64_t rows = out.size(0), columns = out.size(1), in_step = codes.stride(1), out_step = out.stride(0);
+  const auto* in = codes.const_data_ptr<int16_t>();
+  auto* to = out.data_ptr<float>();
+  const int64_t bands = (rows + kTile - 1) / kTile, grain = std::max<int64_t>(1, kGrain / (kTile * (columns + 1)));
+  at::parallel_for(0, bands, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin * kTile; r < std::min(rows, end * kTile); r += kTile)
+      for (int64_t c = 0; c < columns; c += kTile)
+        decode_tile(in + c * in_step + r, in_step, to + r * out_step + c, out_step, std::min(kTile, rows - r),
+                    std::min(kTile, columns - c));
+  });
 }
 
 }  // namespace dl16

@@ -116,6 +116,17 @@ def test_weights_are_not_decoded_twice(use: Any, monkeypatch: pytest.MonkeyPatch
     assert calls == [x.numel()]
 
 
+def test_of_a_table_only_the_rows_that_are_looked_up_are_decoded(use: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[int] = []
+    original = runtime.decode
+    monkeypatch.setattr(runtime, "decode", lambda codes: decoded.append(codes.numel()) or original(codes))
+    torch.manual_seed(0)
+    stock, ids = torch.nn.Embedding(500, 64), torch.tensor([[0, 499, 7], [7, 1, 2]])
+    found = on_device(stock.requires_grad_(False), torch.float16)(ids.to("spyre"))
+    assert sum(decoded) == ids.numel() * 64
+    torch.testing.assert_close(found.cpu().float(), stock(ids), atol=0, rtol=2e-3)
+
+
 def test_a_changed_weight_is_decoded_again(use: Any) -> None:
     weight = torch.nn.Parameter(torch.ones(4, 64).half().to("spyre"), requires_grad=False)
     assert cached_weight(weight, runtime._decoded).sum() == 256

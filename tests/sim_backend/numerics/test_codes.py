@@ -196,6 +196,16 @@ def test_strided_tensors_give_the_values_of_their_contiguous_copy(view) -> None:
     assert torch.equal(back, numerics.round_dl16(x.contiguous()))
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (64, 64), (65, 130), (3, 200), (700, 63), (0, 5)])
+def test_a_matrix_stored_by_columns_is_decoded_into_one_stored_by_rows(rows: int, columns: int) -> None:
+    generator = torch.Generator().manual_seed(rows)
+    stored = torch.randint(-(2**15), 2**15, (columns, rows + 2), generator=generator, dtype=torch.int16)
+    codes, whole = stored[:, 1:-1].t(), torch.full((rows, columns + 16), 7.0)
+    numerics.decode_into(codes, whole[:, :columns])
+    assert torch.equal(whole[:, :columns].nan_to_num(5.0), numerics.decode(codes.contiguous()).nan_to_num(5.0))
+    assert (whole[:, columns:] == 7.0).all()
+
+
 def test_in_place_rounding_of_a_strided_view_leaves_the_rest_alone() -> None:
     base = torch.full((4, 4), 1 + 1 / 4096)
     numerics.round_dl16_(base[:, ::2])
