@@ -46,6 +46,7 @@ _COPIES = (
     _aten.constant_pad_nd.default,
     _aten.flip.default,
     _aten.gather.default,
+    _aten.im2col.default,
     _aten.index.Tensor,
     _aten.index_select.default,
     _aten.pad.default,

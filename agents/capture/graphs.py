@@ -24,6 +24,17 @@ IDENTITIES = frozenset(
 )
 """Operators that return their first argument's values; the copy among them is of a literal nobody writes to."""
 
+ALIASES = {
+    torch.ops.aten.absolute.default: torch.ops.aten.abs.default,
+    torch.ops.aten.clip.default: torch.ops.aten.clamp.default,
+    torch.ops.aten.concat.default: torch.ops.aten.cat.default,
+    torch.ops.aten.divide.Tensor: torch.ops.aten.div.Tensor,
+    torch.ops.aten.multiply.Tensor: torch.ops.aten.mul.Tensor,
+    torch.ops.aten.negative.default: torch.ops.aten.neg.default,
+    torch.ops.aten.subtract.Tensor: torch.ops.aten.sub.Tensor,
+}
+"""Second names of operators: the same arguments, the same values."""
+
 MARKS = frozenset({"aten._assert_tensor_metadata.default", "aten._assert_async.msg", "aten._assert_scalar.default"})
 """Operators that export adds and that compute nothing."""
 
@@ -74,6 +85,7 @@ def normalise(graph: fx.Graph) -> None:
 
 
 def _normalise_node(graph: fx.Graph, node: fx.Node) -> None:
+    node.target = ALIASES.get(node.target, node.target)  # type: ignore[call-overload, arg-type]
     name = str(node.target)
     if name in MARKS or node.target is torch._C._set_grad_enabled:
         graph.erase_node(node)

@@ -26,3 +26,12 @@ def test_a_number_that_the_code_makes_a_tensor_of_is_a_literal_of_the_document()
     validate_model(document, stock_tensors(stock_model("deberta")), placed=False)
     literals = [node["args"] for node in document["constants"]["nodes"] if node["op"] == "literal"]
     assert any("32.0" in json.dumps(one) for one in literals)
+
+
+def test_a_second_name_of_an_operator_stands_under_its_first() -> None:
+    """ConvBERT calls `torch.multiply`, and lays windows beside each other by `unfold`."""
+    [document] = capture_stock(SUBJECTS["convbert"], [Case(2, 8, "float32")])
+    validate_model(document, stock_tensors(stock_model("convbert")), placed=False)
+    used = {node["op"] for graph in document["graphs"] for node in graph["nodes"]}
+    assert "aten.im2col.default" in used
+    assert "aten.multiply.Tensor" not in used
