@@ -14,7 +14,9 @@ from pipeline.execution.subject import Subject
 SEED = 0
 RECIPE_FILE = "recipe.json"
 LARGEST_FULL_DEPTH = 200_000_000
-"""Parameters up to which a model is executed at full depth; above it one period of each layer kind is."""
+"""Parameters up to which the full tier executes a model at full depth; else one period of each layer kind is."""
+SWEEP_VOCABULARY = 4_096
+"""Token ids that a model without a tokenizer has at the sweep tier; capability is asked of the whole table."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,11 @@ def synthesised(subject: Subject, tokenizer: Any) -> Prepared:
     if subject.weights_dir is not None:
         return _made_before(subject.weights_dir, tokenizer)
     parameters = inspect_checkpoint(subject.folder).parameters or 0
-    made = synthesise(subject.folder, SEED, layers=1 if parameters > LARGEST_FULL_DEPTH else None)
+    sweep = subject.tier == "sweep"
+    layers = 1 if sweep or parameters > LARGEST_FULL_DEPTH else None
+    made = synthesise(
+        subject.folder, SEED, layers, vocabulary=SWEEP_VOCABULARY if sweep and tokenizer is None else None
+    )
     folder = subject.workdir / "weights"
     made.model.save_pretrained(folder, safe_serialization=True)
     recipe = {"seed": SEED, **made.report.to_dict(), "weights_digest": digest_of(folder)}

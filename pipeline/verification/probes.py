@@ -81,10 +81,11 @@ def probe_batches(
 ) -> list[ProbeBatch]:
     """The batches of one draw. `max_length` is the model's limit in tokens; the config's is used where it is None.
 
-    `sweep`: one batch of five texts within a stick, one of them of one token. `full`: draw 0 has that and the longest
-    text allowed, draw 1 a batch beyond a stick; causal models also get the first batch padded on the left; with a
-    tokenizer both draws have a sentence of every script, the empty text and a single character, and draw 0 the pairs
-    that are ranked. Raises ValueError if the model allows fewer than 8 tokens.
+    `sweep`: one batch of five texts within a stick, one of them of one token, and two texts of the next length bucket
+    where the model has one. `full`: draw 0 has that and the longest text allowed, draw 1 a batch beyond a stick; causal
+    models also get the first batch padded on the left; with a tokenizer both draws have a sentence of every script, the
+    empty text and a single character, and draw 0 the pairs that are ranked.
+    Raises ValueError if the model allows fewer than 8 tokens.
     """
     limit = min(LONGEST, max_length or length_limit(config))
     if limit < 8:
@@ -95,6 +96,9 @@ def probe_batches(
     texts = [make.text(n) for n in lengths]
     side = "left" if causal else "right"
     batches = [make.batch(f"{_name(draw)}-{side}", texts, side)]
+    if tier == "sweep" and limit >= 2 * STICK:
+        longer = [make.text(n) for n in (rng.randrange(STICK + 2, 2 * STICK), 2)]
+        batches.append(make.batch(f"{_name(draw)}-longer", longer, side))
     if tier == "full":
         batches += _extra(make, texts, draw, limit, causal)
     if tier == "full" and tokenizer is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,6 +41,13 @@ class Truncated(NamedTuple):
 
     config: Any
     depth: str
+
+
+class Cut(NamedTuple):
+    """A config of fewer token ids and what to write beside its verdicts: "full" or "4096 of 250002"."""
+
+    config: Any
+    vocabulary: str
 
 
 class _CheapFill(TorchDispatchMode):
@@ -145,13 +153,20 @@ def _line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:300]
 
 
-def synthesise(source: Any, seed: int = 0, layers: int | None = None, architecture: str | None = None) -> Synthetic:
+def synthesise(
+    source: Any,
+    seed: int = 0,
+    layers: int | None = None,
+    architecture: str | None = None,
+    vocabulary: int | None = None,
+) -> Synthetic:
     """A stock model with weights of recipe `calibrated-1`, from a config, a dictionary or a folder.
 
-    `layers` cuts the depth (see `truncated_config`), `architecture` names the class (see `build_stock`).
-    Raises CheckpointProblem or RecipeRefused.
+    `layers` cuts the depth (see `truncated_config`), `vocabulary` the token table (see `cut_vocabulary`),
+    `architecture` names the class (see `build_stock`). Raises CheckpointProblem or RecipeRefused.
     """
     config, depth = truncated_config(load_config(source), layers)
+    config, rows = cut_vocabulary(config, vocabulary)
     model = build_stock(config, architecture)
     if token_table(model) is None:
         raise RecipeRefused(f"recipe {RECIPE} needs a token table, {type(model).__name__} names none")
@@ -160,7 +175,7 @@ def synthesise(source: Any, seed: int = 0, layers: int | None = None, architectu
         offset = draw(model, batch, seed)
         if is_causal(model):
             batch = calibration_batch(config, vocabulary_of(model), seed, side="left")
-    return Synthetic(model, fit(model, batch, seed, offset, depth))
+    return Synthetic(model, replace(fit(model, batch, seed, offset, depth), vocabulary=rows))
 
 
 def truncated_config(config: Any, layers: int | None) -> Truncated:
@@ -179,6 +194,29 @@ def truncated_config(config: Any, layers: int | None) -> Truncated:
     return Truncated(type(config).from_dict({**fields, depth_field: keep}), f"{keep} of {full}")
 
 
+def cut_vocabulary(config: Any, rows: int | None) -> Cut:
+    """A copy with at most `rows` token ids; special ones beyond get the last ids, each its own.
+
+    For models without a tokenizer, whose texts are random ids: to draw a table of a quarter of a million rows costs
+    more than all that is done with the few that are read. None keeps the table.
+    """
+    full = getattr(config, "vocab_size", None)
+    if rows is None or not full or rows >= full:
+        return Cut(config, "full")
+    fields = config.to_dict()
+    special = {x for k, v in fields.items() if k.endswith(_SPECIAL) for x in (v if isinstance(v, list) else [v])}
+    beyond = sorted(x for x in special if isinstance(x, int) and x >= rows)
+    moved = {old: rows - 1 - place for place, old in enumerate(beyond)}
+
+    def inside(value: Any) -> Any:
+        return [moved.get(x, x) for x in value] if isinstance(value, list) else moved.get(value, value)
+
+    changed = {k: inside(v) for k, v in fields.items() if k.endswith(_SPECIAL)}
+    size_field = getattr(config, "attribute_map", {}).get("vocab_size", "vocab_size")
+    return Cut(type(config).from_dict({**fields, **changed, size_field: rows}), f"{rows} of {full}")
+
+
+_SPECIAL = ("_token_id", "_index")
 _PERIOD_FIELDS = (
     "global_attn_every_n_layers",
     "sliding_window_pattern",

@@ -42,7 +42,8 @@ class CalibrationReport:
     `branch` is the target branch size; `score_std` what each attention module has at the end; `query_key` the classes
     of the modules scaled for it. `ideal_token_cosine` is the rounding self-check: lowest token cosine of an ideal DL16
     run; `void` says that it is below the gate's limit, so that no correct device could pass. `depth` is "full" or
-    "2 of 36". `width` is that of the residual stream, `calls` counts layer calls.
+    "2 of 36", `vocabulary` is "full" or "4096 of 250002". `width` is that of the residual stream, `calls` counts layer
+    calls.
     """
 
     seed: int
@@ -59,6 +60,7 @@ class CalibrationReport:
     ideal_token_cosine: float
     void: bool
     depth: str = "full"
+    vocabulary: str = "full"
     recipe: str = RECIPE
 
     def to_dict(self) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def test_the_same_seed_gives_the_same_batches_and_another_does_not(tiny_bert: An
 
 
 def test_sweep_mixes_one_token_with_a_full_stick(tiny_bert: Any) -> None:
-    (probe,) = probe_batches(tiny_bert.config, None, SEED)
+    probe = probe_batches(tiny_bert.config, None, SEED)[0]
     assert {1, 2, 63, 64} <= set(probe.lengths)
     assert len(probe.lengths) == 5
     assert probe.mask.sum(1).tolist() == list(probe.lengths)
@@ -41,6 +41,13 @@ def test_full_goes_beyond_a_stick_and_to_the_longest_text(tiny_bert: Any) -> Non
     assert first[1].lengths == (length_limit(tiny_bert.config),)
     assert {65, 64, 2} <= set(second[0].lengths)
     assert max(second[0].lengths) > 65
+
+
+def test_sweep_also_runs_the_next_length_bucket(tiny_bert: Any) -> None:
+    _, longer = probe_batches(tiny_bert.config, None, SEED, max_length=128)
+    assert 64 < max(longer.lengths) < 128
+    assert (longer.purpose, len(longer.lengths)) == ("case", 2)
+    assert len(probe_batches(tiny_bert.config, None, SEED, max_length=100)) == 1
 
 
 def test_causal_models_are_padded_on_both_sides_with_the_same_texts(tiny_llama: Any) -> None:
@@ -102,7 +109,7 @@ def test_what_needs_text_is_named_where_there_is_no_tokenizer(minilm_tokenizer: 
 
 
 def test_random_texts_avoid_special_ids(tiny_llama: Any) -> None:
-    (probe,) = probe_batches(tiny_llama.config, None, SEED)
+    probe = probe_batches(tiny_llama.config, None, SEED)[0]
     real = probe.inputs["input_ids"][probe.mask.bool()]
     assert real.min() >= 5
     assert real.max() < tiny_llama.config.vocab_size
@@ -125,7 +132,7 @@ def test_position_tables_behind_the_padding_id_lose_those_rows() -> None:
 
 
 def test_alone_batches_are_the_same_texts_without_padding(tiny_bert: Any) -> None:
-    (probe,) = probe_batches(tiny_bert.config, None, SEED)
+    probe = probe_batches(tiny_bert.config, None, SEED)[0]
     alone = alone_batches(probe)
     assert [p.inputs["input_ids"].shape for p in alone] == [(1, n) for n in probe.lengths]
     assert all(p.mask.all() for p in alone)

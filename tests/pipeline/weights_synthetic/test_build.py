@@ -10,7 +10,15 @@ import pytest
 import torch
 
 from pipeline.errors import CheckpointProblem
-from pipeline.weights.synthetic.build import build_stock, layer_period, load_config, synthesise, truncated_config
+from pipeline.verification.parts import token_table
+from pipeline.weights.synthetic.build import (
+    build_stock,
+    cut_vocabulary,
+    layer_period,
+    load_config,
+    synthesise,
+    truncated_config,
+)
 
 BERT = {
     "model_type": "bert", "vocab_size": 400, "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128,
@@ -116,3 +124,20 @@ def test_kinds_that_do_not_repeat_are_kept_up_to_the_last_new_one() -> None:
 def test_attribute_names_of_older_configs_are_followed() -> None:
     config, depth = truncated_config(load_config({"model_type": "distilbert", "n_layers": 6}), 2)
     assert (config.n_layers, depth) == (2, "2 of 6")
+
+
+def test_a_cut_vocabulary_keeps_special_tokens_apart_and_inside() -> None:
+    config = load_config({**BERT, "vocab_size": 5_000, "pad_token_id": 1, "bos_token_id": 4_998, "eos_token_id": 4_999})
+    cut, said = cut_vocabulary(config, 128)
+    assert said == "128 of 5000"
+    assert (cut.vocab_size, cut.pad_token_id, cut.bos_token_id, cut.eos_token_id) == (128, 1, 127, 126)
+    assert config.vocab_size == 5_000
+    assert cut_vocabulary(config, None).vocabulary == cut_vocabulary(config, 5_000).vocabulary == "full"
+
+
+def test_a_model_of_a_cut_vocabulary_says_so_and_keeps_its_padding_row() -> None:
+    model, report = synthesise({**BERT, "vocab_size": 5_000, "pad_token_id": 4_999}, vocabulary=128)
+    table = token_table(model)
+    assert table is not None
+    assert (table.num_embeddings, table.padding_idx) == (128, 127)
+    assert report.vocabulary == "128 of 5000"
