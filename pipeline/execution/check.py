@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from pipeline.errors import BadInput, CheckpointProblem, EnvironmentProblem
+from pipeline.execution import child
 from pipeline.weights.children_env import children_env
 from pipeline.work.environment import environment_of
-from pipeline.work.process import run_child
+from pipeline.work.starting import prepared_server
 
 TIMEOUT_S = {"inspect": 120.0, "capture": 180.0, "execute": 560.0, "diagnose": 1800.0}
 MEMORY_MB = 20_000
@@ -58,8 +58,10 @@ def run_stage(stage: str, spec: dict[str, Any]) -> dict[str, Any]:
     work = Path(spec["workdir"])
     spec_path, out_path = work / f"{stage}.json", work / f"{stage}.out.json"
     spec_path.write_text(json.dumps(spec))
-    argv = [sys.executable, "-m", "pipeline.execution.child", stage, str(spec_path), str(out_path)]
-    ended = run_child(argv, timeout_s=TIMEOUT_S[stage], memory_mb=MEMORY_MB, env=children_env(work))
+    env = children_env(work)
+    ended = prepared_server(child.__name__, "check", env).run(
+        [stage, str(spec_path), str(out_path)], timeout_s=TIMEOUT_S[stage], memory_mb=MEMORY_MB, env=env, cwd=work
+    )
     if not out_path.exists():
         raise EnvironmentProblem(f"the {stage} stage left no answer: {ended.reason} {ended.stderr[-1500:]}")
     out: dict[str, Any] = json.loads(out_path.read_text())

@@ -36,7 +36,8 @@ class ForkServer:
     """
 
     def __init__(self, module: str, env: Mapping[str, str]) -> None:
-        self._module, self._env = module, dict(env)
+        self._module = module
+        self._env = {**env, "OPENBLAS_NUM_THREADS": "1"}  # it starts its threads when numpy is imported
         self._process: subprocess.Popen[bytes] | None = None
         self._door: socket.socket | None = None
         self._pid = 0

@@ -72,8 +72,7 @@ def prepared_env(settings: Settings, stage: Stage) -> dict[str, str]:
     """What a process is started with that forks children of this stage: no secret, and what is read at import."""
     seen = _let_through(stage, os.environ)
     at_import = {name: seen[name] for name in HUB_AT_IMPORT if name in seen}
-    env = children_env(settings.data_dir / "work", threads=_threads(settings))
-    return env | at_import | {"OPENBLAS_NUM_THREADS": "1"}  # it starts its threads when numpy is imported
+    return children_env(settings.data_dir / "work", threads=_threads(settings)) | at_import
 
 
 def _threads(settings: Settings) -> int:

@@ -6,8 +6,9 @@ given. There are two such processes per slot: whether the Hub may be asked is re
 
 from __future__ import annotations
 
+import atexit
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pipeline.settings import Settings
@@ -15,8 +16,8 @@ from pipeline.work.prepared import ForkServer
 from pipeline.work.process import ChildResult, run_child
 from pipeline.work.stages import Stage, prepared_env, stage_argv, stage_env
 
-_servers: dict[tuple[int, str, bool], ForkServer] = {}
-"""By process, child module and whether the Hub may be asked. A pool process has its own and takes them along."""
+_servers: dict[tuple[int, str, str], ForkServer] = {}
+"""By process, child module and what they are for. They end with the process that started them, however it ends."""
 
 
 def run_stage_child(
@@ -43,7 +44,9 @@ def run_stage_child(
             tick=tick,
             tick_s=tick_s,
         )
-    return _server(settings, stage).run(
+    (settings.data_dir / "work").mkdir(parents=True, exist_ok=True)
+    server = prepared_server(settings.child_module, stage.name if stage.trusted else "", prepared_env(settings, stage))
+    return server.run(
         argv[-3:],
         timeout_s=stage.timeout_s,
         memory_mb=stage.memory_mb,
@@ -55,9 +58,10 @@ def run_stage_child(
     )
 
 
-def _server(settings: Settings, stage: Stage) -> ForkServer:
-    key = (os.getpid(), settings.child_module, stage.trusted)
+def prepared_server(module: str, what: str, env: Mapping[str, str]) -> ForkServer:
+    """The server of this process for `module`, one for each `what`; made with `env` when it is first asked for."""
+    key = (os.getpid(), module, what)
     if key not in _servers:
-        (settings.data_dir / "work").mkdir(parents=True, exist_ok=True)
-        _servers[key] = ForkServer(settings.child_module, prepared_env(settings, stage))
+        _servers[key] = ForkServer(module, env)
+        atexit.register(_servers[key].close)
     return _servers[key]

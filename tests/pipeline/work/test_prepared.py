@@ -24,7 +24,7 @@ from .test_process import gone
 
 MODULE = "tests.pipeline.work.preparing"
 ROOT = Path(__file__).parents[3]
-ENV = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
+ENV = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
 
 
 @pytest.fixture
