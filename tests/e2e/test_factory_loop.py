@@ -1,9 +1,9 @@
 """The spine: a model that fails becomes a reviewed adapter that works in one line, with every part real.
 
-Local Hub listing → failure → diagnosis → draft (rules for one model, the coding agent for another) → gate → review over
-REST → release → exactly the affected rows run again → coverage rises → `encode()` agrees with stock. What the agent
-drafted is proposed as a rule, which is accepted. Afterwards the agent's conversation replays without the model, and the
-database holds what it must.
+Local Hub listing → failure → diagnosis, whose script fails alike by itself → draft (rules for one model, the coding
+agent for another) → gate → review over REST → release → exactly the affected rows run again → coverage rises →
+`encode()` agrees with stock. What the agent drafted is proposed as a rule, which is accepted. Afterwards the agent's
+conversation replays without the model, and the database holds what it must.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pytest
 from agents.endpoint import serve
 from pipeline.catalogue.local_hub import LocalHub, model_from_entry
 from pipeline.catalogue.starter import find_starter
+from pipeline.diagnosis.reproducer.signature import printed
 from pipeline.execution.folders import packaged_folder
 
 from .service import Service
@@ -105,6 +106,19 @@ def last_run(service: Service, model: str) -> int:
     return max(int(run["id"]) for run in service.get(f"models/{model}")["runs"])
 
 
+def script_fails_as_told(service: Service, model: str, folder: Path) -> None:
+    """A stored script of the model's diagnoses, run by itself, ends with the kind and operation of its diagnosis."""
+    listed = service.get("diagnoses", model=model)["diagnoses"]
+    told = next(one for one in listed if one["reproducer"])
+    script = folder / "reproducer.py"
+    script.write_bytes(service.client.get(told["reproducer"]).content)
+    done = subprocess.run([sys.executable, str(script)], cwd=folder, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1, done.stderr[-3000:]
+    found = printed(done.stderr)
+    assert found is not None, done.stderr[-3000:]
+    assert (found.kind, found.op) == (told["kind"], told["op"])
+
+
 def encode_agrees(manifest: Path) -> float:
     """The lowest cosine of 50 sentences, stock against `backend="spyre"`, in a process with `spyre_adapters` only."""
     folder = packaged_folder(MINILM)
@@ -142,6 +156,7 @@ def test_a_failing_model_becomes_a_reviewed_adapter(tmp_path: Path) -> None:
             assert outcome(service, MINILM) == outcome(service, ALBERT) == "failed"
             assert {"batchmatmul", "tanh"} <= (refused := refused_in_fp32(service, ALBERT))
             assert refused.isdisjoint(fp32_operations_of_the_profile())
+            script_fails_as_told(service, ALBERT, tmp_path)
             before = service.get("coverage")
             assert before["passing_real"] == before["passing_synthetic"] == 0
             assert before["demo"]
