@@ -67,10 +67,12 @@ def run_draft(spec: dict[str, Any]) -> dict[str, Any]:
 
 def run_weights(spec: dict[str, Any]) -> dict[str, Any]:
     """Synthetic weights alone, for a replay that measures them under other threads or instructions."""
+    from pipeline.execution.execute import FULL
     from pipeline.execution.subject import subject_from_spec
     from pipeline.execution.weights import prepare
 
-    prepared = prepare(subject_from_spec(spec))
+    subject = subject_from_spec(spec)
+    prepared = prepare(subject, brief=subject.tier != FULL)
     return {"outcome": "passed", "folder": str(prepared.folder), "recipe": prepared.recipe}
 
 

@@ -85,7 +85,7 @@ def execute(subject: Subject, standbys: Standbys | None = None) -> dict[str, Any
     started, clock = time.monotonic(), Clock()
     with clock.stage("loading"):
         inspection = inspect_checkpoint(subject.folder)
-        prepared = prepare(subject)
+        prepared = prepare(subject, brief=subject.tier != FULL)
         plan = make_plan(subject, inspection, prepared)
     run = Execution(subject, inspection, prepared, plan, clock, standbys or Standbys())
     out = {"weights": subject.weights_word, "depth": prepared.depth, "recipe": prepared.recipe, **run.outcome()}

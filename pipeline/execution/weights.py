@@ -14,7 +14,9 @@ from pipeline.execution.subject import Subject
 SEED = 0
 RECIPE_FILE = "recipe.json"
 LARGEST_FULL_DEPTH = 200_000_000
-"""Parameters up to which the full tier executes a model at full depth; else one period of each layer kind is."""
+"""Parameters up to which a model is diagnosed, and executed at the full tier, at full depth."""
+CUT_LAYERS = 2
+"""Layers of a cut model, or one period of the layer kinds: some defects show only where one block follows another."""
 SWEEP_VOCABULARY = 4_096
 """Token ids that a model without a tokenizer has at the sweep tier; capability is asked of the whole table."""
 
@@ -30,15 +32,15 @@ class Prepared:
     recipe: dict[str, Any] | None
 
 
-def prepare(subject: Subject) -> Prepared:
-    """Load or synthesise. Raises CheckpointProblem or RecipeRefused."""
+def prepare(subject: Subject, *, brief: bool = False) -> Prepared:
+    """Load or synthesise, `brief` with few layers and token ids. Raises CheckpointProblem or RecipeRefused."""
     tokenizer = load_tokenizer(subject.folder)
     if subject.has_weights:
         return Prepared(load_weights(subject.folder), subject.folder, tokenizer, "full", None)
-    return synthesised(subject, tokenizer)
+    return synthesised(subject, tokenizer, brief=brief)
 
 
-def synthesised(subject: Subject, tokenizer: Any) -> Prepared:
+def synthesised(subject: Subject, tokenizer: Any, *, brief: bool) -> Prepared:
     """A model with weights of the calibrated recipe, saved as a checkpoint folder for the device child.
 
     A replay has the folder made beforehand: weights are what is measured, so they must be the same bits, and the recipe
@@ -50,11 +52,9 @@ def synthesised(subject: Subject, tokenizer: Any) -> Prepared:
     if subject.weights_dir is not None:
         return _made_before(subject.weights_dir, tokenizer)
     parameters = inspect_checkpoint(subject.folder).parameters or 0
-    sweep = subject.tier == "sweep"
-    layers = 1 if sweep or parameters > LARGEST_FULL_DEPTH else None
-    made = synthesise(
-        subject.folder, SEED, layers, vocabulary=SWEEP_VOCABULARY if sweep and tokenizer is None else None
-    )
+    layers = CUT_LAYERS if brief or parameters > LARGEST_FULL_DEPTH else None
+    vocabulary = SWEEP_VOCABULARY if brief and tokenizer is None else None
+    made = synthesise(subject.folder, SEED, layers, vocabulary=vocabulary)
     folder = subject.workdir / "weights"
     made.model.save_pretrained(folder, safe_serialization=True)
     recipe = {"seed": SEED, **made.report.to_dict(), "weights_digest": digest_of(folder)}
