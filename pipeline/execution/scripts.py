@@ -36,11 +36,13 @@ class ScriptRuns:
     """The work of a child that stands by: the task is a JSON list of scripts, each leaves NAME.said and NAME.code."""
 
     def prepare(self) -> None:
-        """Import what the scripts will."""
+        """Import what the scripts will, and name the device as their first import of the simulator would: this process
+        may have imported it where it must not."""
         for name in NOT_A_USERS:
             os.environ.pop(name, None)
         for name in IMPORTED:
             import_module(name)
+        import_module("sim_backend.autoload").register()
 
     def work(self, task: str) -> None:
         """Run every script, AT_ONCE beside each other."""

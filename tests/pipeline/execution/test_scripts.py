@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -102,3 +105,15 @@ def test_what_no_script_shows_at_one_place_is_tried_at_the_next() -> None:
     assert made == [0, 1]
     assert [entry.get("as") for entry in entries] == [1, None, 1]
     assert entries[1]["script"] == "exit(1)\n"
+
+
+def test_the_device_has_its_name_where_the_simulator_was_imported_without_it() -> None:
+    code = (
+        "import torch, sim_backend.capabilities\n"
+        "from pipeline.execution.scripts import ScriptRuns\n"
+        "ScriptRuns().prepare()\n"
+        "assert torch.device('spyre').type == 'spyre'\n"
+    )
+    env = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
