@@ -53,6 +53,8 @@ def measure_size(entries: Sequence[CatalogueEntry], rows: int = ROWS) -> Iterato
                 f"import of {stored:,} rows on PostgreSQL", round(stored / spent), "/s", 0.0, (spent, used), True
             )
             with unit_of_work() as session:
+                session.execute(text("SET LOCAL statement_timeout = 0"))
+                session.execute(text("SET LOCAL session_replication_role = replica"))  # copies refer to what is there
                 copies = _copied(session, -(-rows // stored) - 1)
                 _judged(session)
             server.analyze()
