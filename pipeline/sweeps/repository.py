@@ -19,6 +19,7 @@ from sqlalchemy import (
     func,
     or_,
     select,
+    true,
     update,
 )
 from sqlalchemy.orm import Session, aliased, joinedload, selectinload
@@ -288,14 +289,14 @@ def count_models_and_mark(session: Session, profile: str) -> tuple[Counted, bool
 def _count_models() -> Select[Any]:
     """The totals from the models, the claims from the statuses alone: no join of as many rows as there are models."""
     claims = [claim for name, claim in CLAIMS.items() if name != "total"]
-    figures: list[ColumnElement[Any]] = [
-        select(func.count(Model.id)).scalar_subquery(),
-        *(func.count().filter(claim) for claim in claims),
-        select(_whole(func.sum(Model.downloads))).scalar_subquery(),
-        *(_whole(func.sum(CheckpointStatus.downloads).filter(claim)) for claim in claims),
-    ]
+    listed = select(func.count(Model.id), func.coalesce(func.sum(Model.downloads), 0)).subquery("listed")
+    counts: list[ColumnElement[Any]] = [func.count().filter(claim) for claim in claims]
+    counts += [func.coalesce(func.sum(CheckpointStatus.downloads).filter(claim), 0) for claim in claims]
     newest = CheckpointStatus.newest, CheckpointStatus.profile == bindparam("profile")
-    return select(*figures, demo_mark()).select_from(CheckpointStatus).where(*newest)
+    claimed = select(*counts).select_from(CheckpointStatus).where(*newest).subquery("claimed")
+    (rows, downloads), found = listed.c, list(claimed.c)
+    figures = [rows, *found[: len(claims)], downloads, *found[len(claims) :]]
+    return select(*figures, demo_mark()).select_from(listed.join(claimed, true()))
 
 
 _COUNT_MODELS = Prepared(_count_models)
