@@ -30,6 +30,7 @@ from .masks import AdditiveMask
 from .norms import ContiguousNorms, UnfusedLayerNorm, UnfusedRmsNorm
 from .padding import PadIntermediate, PlainLinears
 from .pooling import HostNormalise, HostPooling
+from .positions import PadPositions
 from .relative_bias import HostRelativeBias
 from .residual_scale import ScaledResiduals
 from .rotary import RotateByMatrix
@@ -69,6 +70,7 @@ ORDER: tuple[type[Patch], ...] = (
     FullWithinLimit,
     MultipliedRows,
     LocalCausal,
+    PadPositions,
     PadLength,
     PadPatches,
     AdditiveMask,

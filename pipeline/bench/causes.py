@@ -163,5 +163,6 @@ WITHOUT = {
     "P52": "Longformer asks a mask for a number before its blocks: the stock model has no document to compare with",
     "P97": "wants attention over blocks, which is no model of the verifier's corpus",
     "P98": "wants the patches of an image: capture takes texts",
+    "P99": "stands beside P63 where embeddings refuse what it pads; the longest text of the tasks is no such length",
 }
 """Patterns of the rules without a task, and why."""

@@ -62,6 +62,7 @@ LOCATED = (
     "P96",
     "P97",
     "P98",
+    "P99",
 )
 """Patterns of the library whose own match says where in a model they act."""
 

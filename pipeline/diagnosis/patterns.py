@@ -245,6 +245,13 @@ def fills_no_stick(failure: Failure, facts: Facts) -> bool:
     return refused and facts.inner > 0 and any(facts.inner in shape for shape in failure.shapes)
 
 
+def asks_for_length(failure: Failure, facts: Facts) -> bool:
+    """True where padded lengths of texts are the cure: too few rows, or attention that is wrong for the length."""
+    of_heads = splits_stick(failure, facts) or fills_no_stick(failure, facts)
+    few = refuses_few_rows(failure, facts) and not of_heads and not facts.parts.get("P98")
+    return few or is_wrong("scaled_dot_product_attention", "length")(failure, facts)
+
+
 def hands_on_no_stick(failure: Failure, facts: Facts) -> bool:
     """True where the vectors that blocks hand on, which fill no whole sticks, are refused."""
     refused = failure.kind in (FailureKind.LAYOUT, FailureKind.SHAPE_LIMIT) and failure.place == "block"
@@ -380,18 +387,14 @@ ROWS: tuple[Row, ...] = (
     Row(in_elementwise_module, lambda f, facts: PatternUse("P01", {"module_class": module_class(f, facts)})),
     Row(is_wrong("scaled_dot_product_attention", "layout"), constant("P54")),
     Row(
-        lambda f, facts: (
-            (
-                refuses_few_rows(f, facts)
-                and not splits_stick(f, facts)
-                and not fills_no_stick(f, facts)
-                and not facts.parts.get("P98")
-            )
-            or is_wrong("scaled_dot_product_attention", "length")(f, facts)
-        ),
+        asks_for_length,
         lambda _f, facts: PatternUse(
             "P63", {"multiple": STICK, "side": "left" if facts.causal and facts.rotary else "right"}
         ),
+    ),
+    Row(
+        lambda f, facts: bool(facts.parts.get("P99")) and asks_for_length(f, facts),
+        constant("P99", multiple=STICK),
     ),
     Row(
         lambda f, facts: bool(facts.parts.get("P98")) and f.place == "block" and f.kind in REFUSED,

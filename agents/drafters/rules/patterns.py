@@ -226,6 +226,13 @@ ROWS: tuple[Pattern, ...] = (
     ),
     Pattern("P61", Stage.LAYOUT, "each block's output is cloned before the next block reads it", {}),
     Pattern(
+        "P99",
+        Stage.BUCKET,
+        "the table of positions gets zero rows up to a multiple of {multiple}, which are counted and never read",
+        {"multiple": Merge.COMMON_MULTIPLE},
+        defaults={"multiple": 64},
+    ),
+    Pattern(
         "P63",
         Stage.BUCKET,
         "the length is padded on the host to a multiple of {multiple} at the {side}, the result is cropped",

@@ -132,7 +132,12 @@ CONFIGS: dict[str, dict[str, Any]] = {
 
 def family(name: str) -> nn.Module:
     """The model with lively weights, fp32, eval."""
-    fields = {**CONFIGS[name]}
+    return built(name, CONFIGS[name])
+
+
+def built(name: str, given: dict[str, Any]) -> nn.Module:
+    """As `family`, of a config of one's own."""
+    fields = {**given}
     kind = fields.pop("model_type", name)
     config = AutoConfig.for_model(kind, **fields)
     if hasattr(config, "use_cache"):

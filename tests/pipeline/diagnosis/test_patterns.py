@@ -262,6 +262,14 @@ def test_patches_of_images_are_padded_and_lengths_of_texts_are_not_asked_for() -
     assert ids(few, Facts(64)) == ["P63"]
 
 
+def test_a_table_of_positions_that_refuses_padded_lengths_is_padded_with_them() -> None:
+    facts = Facts(64, parts={"P99": frozenset({"embeddings.position_embedding"})})
+    few = failure("shape_limit", "aten.bmm.default", shapes=((8, 77, 64), (8, 64, 77)))
+    wrong = failure("wrong_values", "aten.scaled_dot_product_attention.default", scalars=("length",))
+    assert ids(few, facts) == ids(wrong, facts) == ["P63", "P99"]
+    assert ids(wrong, Facts(64)) == ["P63"]
+
+
 def test_sums_of_residuals_that_leave_half_precision_are_divided() -> None:
     facts = Facts(64, parts={"P13": frozenset({"block.*.layer.*.layer_norm"})})
     large = failure("non_finite", "aten.add.Tensor", module="block.*", dtype_run="float16")
