@@ -387,7 +387,7 @@ ROWS: tuple[Row, ...] = (
     Row(in_elementwise_module, lambda f, facts: PatternUse("P01", {"module_class": module_class(f, facts)})),
     Row(is_wrong("scaled_dot_product_attention", "layout"), constant("P54")),
     Row(
-        asks_for_length,
+        lambda f, facts: asks_for_length(f, facts) and not facts.parts.get("P99"),
         lambda _f, facts: PatternUse(
             "P63", {"multiple": STICK, "side": "left" if facts.causal and facts.rotary else "right"}
         ),

@@ -174,11 +174,11 @@ TWINS: dict[str, Twins] = {
 
 
 def released_patches() -> list[dict[str, Any]]:
-    """The patches the factory released for heads of 32."""
+    """The patches the factory released for BERT with heads of 32."""
     from adapters.releases.lookup import bundled_manifests
 
     parts = [adapter.for_family(family) for adapter in bundled_manifests() for family in adapter.families]
-    (found,) = (part for part in parts if part.family.startswith("post-h32-"))
+    (found,) = (p for p in parts if p.predicate["block"].endswith(".BertLayer") and p.predicate["head_dim"] == 32)
     return list(found.patches)
 
 

@@ -82,7 +82,7 @@ def released_patches() -> list[dict[str, Any]]:
     from adapters.releases.lookup import bundled_manifests
 
     parts = [adapter.for_family(family) for adapter in bundled_manifests() for family in adapter.families]
-    found = next(part for part in parts if part.family.startswith("post-h32-gelu-"))
+    (found,) = (p for p in parts if p.predicate["block"].endswith(".BertLayer") and p.predicate["head_dim"] == 32)
     return [{"pattern": p["pattern"], "parameters": p["parameters"]} for p in found.patches]
 
 
