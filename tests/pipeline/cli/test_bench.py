@@ -30,7 +30,7 @@ def run() -> Run:
 
 def test_a_run_is_stored_and_tabled_by_model(run: Run, database: str) -> None:
     found = json.loads(run("--drafter", "null", "--split", "fresh", "--seed", "3", "--json"))
-    assert (found["overall"]["tasks"], found["overall"]["solved_at_k"], found["stored"]) == (24, 0, 1)
+    assert (found["overall"]["tasks"], found["overall"]["solved_at_k"], found["stored"]) == (36, 0, 1)
     [row] = json.loads(run("--table", "--json"))
     assert (row["model"], row["split"], row["seed"], row["share_at_1"]) == ("null", "fresh", 3, 0.0)
     assert row["tasks_digest"] == found["tasks_digest"]

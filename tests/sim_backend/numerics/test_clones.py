@@ -59,6 +59,7 @@ def values(n: int, seed: int) -> Tensor:
 
 TABLE = torch.linspace(-1, 1, 65536)
 LEFT, RIGHT, GAIN, SHIFT = values(N, 1), values(N, 2), values(WIDTH, 3), values(WIDTH, 4)
+CODES = random_bits(N, torch.int16, 7)
 GAINS = (GAIN, SHIFT), (GAIN, None), (None, SHIFT), (None, None)
 NORMS = [
     Norm(w if w is None else w.data_ptr(), b if b is None else b.data_ptr(), 1e-5, 1 / WIDTH, 0.0) for w, b in GAINS
@@ -79,6 +80,9 @@ CALLS: dict[str, tuple[torch.dtype, list[tuple[object, ...]]]] = {
     "PKfS2_Pfl": (torch.float32, [(LEFT, TABLE, OUT, N), (random_bits(N, torch.float32, 6), TABLE, OUT, N)]),
     "PKflS2_lPfl": (
         torch.float32, [(LEFT, a, RIGHT, b, OUT, N // max(a, b, 1)) for a, b in ((1, 1), (1, 0), (2, 3))],
+    ),
+    "PKslPflll": (
+        torch.float32, [(CODES, i, OUT, o, rows, columns) for i, o, rows, columns in ((64, 59, 64, 59), (70, 40, 3, 40))],
     ),
     "PKfPflll": (torch.float32, [(LEFT, OUT, ROWS, WIDTH, chunk) for chunk in (0, 16, 64)]),
     "PKfS2_Pflll": (torch.float32, [(LEFT, TABLE, OUT, ROWS, WIDTH, chunk) for chunk in (0, 64)]),
