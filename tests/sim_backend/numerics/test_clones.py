@@ -82,7 +82,7 @@ CALLS: dict[str, tuple[torch.dtype, list[tuple[object, ...]]]] = {
         torch.float32, [(LEFT, a, RIGHT, b, OUT, N // max(a, b, 1)) for a, b in ((1, 1), (1, 0), (2, 3))],
     ),
     "PKslPflll": (
-        torch.float32, [(CODES, i, OUT, o, rows, columns) for i, o, rows, columns in ((64, 59, 64, 59), (70, 40, 3, 40))],
+        torch.float32, [(CODES, 64, OUT, 59, 64, 59), (CODES, 70, OUT, 40, 3, 40)],
     ),
     "PKfPflll": (torch.float32, [(LEFT, OUT, ROWS, WIDTH, chunk) for chunk in (0, 16, 64)]),
     "PKfS2_Pflll": (torch.float32, [(LEFT, TABLE, OUT, ROWS, WIDTH, chunk) for chunk in (0, 64)]),
