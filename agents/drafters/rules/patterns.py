@@ -231,7 +231,7 @@ ROWS: tuple[Pattern, ...] = (
         "the table of positions gets zero rows up to a multiple of {multiple}, which are counted and never read",
         {"multiple": Merge.COMMON_MULTIPLE},
         defaults={"multiple": 64},
-        needs=(PatternUse("P63", {"multiple": 64, "side": "right"}),),
+        needs=(PatternUse("P63", {"multiple": 64, "side": "right"}), PatternUse("P32", {"placement": "host"})),
     ),
     Pattern(
         "P63",
