@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import torch
 import torch.nn.functional as F
 from torch import nn
 
@@ -12,7 +13,7 @@ from ..digests import source_of
 from ..errors import PatchDoesNotApply, PatchParameters
 from ..reversal import Reversal
 from ..structure import counts_positions_by_id, embeddings_of, path_of, position_table
-from .base import Patch, PatchContext, Target, Undo
+from .base import PHASE_COMPLETE, HostCall, Patch, PatchContext, Target, Undo
 
 REFUSES = "position_embedding.weight.shape[0]"
 """How embeddings that refuse long inputs ask how many they take (CLIP and its kin)."""
@@ -20,7 +21,8 @@ REFUSES = "position_embedding.weight.shape[0]"
 
 @dataclass(frozen=True)
 class PadPositions(Patch):
-    """The padding that P63 adds lies at position 0, so the new rows are never read: they are there to be counted.
+    """Positions are given for the caller's tokens, and P63 puts its padding at position 0: the new rows are never read,
+    they are there to be counted.
 
     The longest text stays that of the stock table, which `num_embeddings` still says.
     """
@@ -45,8 +47,9 @@ class PadPositions(Patch):
         return [Target(path_of(model, table), table)]
 
     def apply(self, model: nn.Module, context: PatchContext) -> Undo:
-        """Gives the table a longer weight."""
+        """Gives the table a longer weight, and positions to every call, so that all lengths run the same code."""
         undo = Reversal()
+        undo.add(context.add_stage(PHASE_COMPLETE, _with_positions))
         for _, table in self.match(model):
             weight = F.pad(table._parameters["weight"].detach(), (0, 0, 0, self._more(table)))  # type: ignore[union-attr]
             undo.set_parameter(table, "weight", nn.Parameter(weight, requires_grad=False))
@@ -59,6 +62,13 @@ class PadPositions(Patch):
 
     def _more(self, table: Any) -> int:
         return int(-table.num_embeddings % self.multiple)
+
+
+def _with_positions(inputs: dict[str, Any], call: HostCall) -> dict[str, Any]:
+    tokens = inputs["input_ids"] if inputs.get("input_ids") is not None else inputs["inputs_embeds"]
+    if inputs.get("position_ids") is not None:
+        return inputs
+    return {**inputs, "position_ids": torch.arange(tokens.shape[1])[None]}
 
 
 def _kind(model: nn.Module) -> Any:

@@ -228,10 +228,11 @@ ROWS: tuple[Pattern, ...] = (
     Pattern(
         "P99",
         Stage.BUCKET,
-        "the table of positions gets zero rows up to a multiple of {multiple}, which are counted and never read",
+        "the table of positions gets zero rows up to a multiple of {multiple}, which are counted and never read; positions "
+        "come from the host",
         {"multiple": Merge.COMMON_MULTIPLE},
         defaults={"multiple": 64},
-        needs=(PatternUse("P63", {"multiple": 64, "side": "right"}), PatternUse("P32", {"placement": "host"})),
+        needs=(PatternUse("P63", {"multiple": 64, "side": "right"}),),
     ),
     Pattern(
         "P63",
