@@ -228,8 +228,8 @@ ROWS: tuple[Pattern, ...] = (
     Pattern(
         "P99",
         Stage.BUCKET,
-        "the table of positions gets zero rows up to a multiple of {multiple}, which are counted and never read; positions "
-        "come from the host",
+        "the table of positions gets zero rows up to a multiple of {multiple}, counted and never read; positions come "
+        "from the host",
         {"multiple": Merge.COMMON_MULTIPLE},
         defaults={"multiple": 64},
         needs=(PatternUse("P63", {"multiple": 64, "side": "right"}),),
