@@ -47,7 +47,7 @@ from pipeline.verification.measurements import (
     Place,
     Weights,
 )
-from pipeline.verification.parts import is_causal
+from pipeline.verification.parts import counts_padding, is_causal
 from pipeline.verification.policy import current_policy
 from pipeline.verification.probes import RANKED, ProbeBatch, alone_batches, probe_batches, texts_missing
 from pipeline.verification.replay import DocumentRefused
@@ -198,6 +198,8 @@ def is_something_else(judged: Sequence[Equivalence]) -> bool:
 def make_plan(subject: Subject, inspection: Inspection, prepared: Prepared) -> Plan:
     """The probes of the tier from the hidden seeds; the full tier runs texts alone as well.
 
+    Alone are those of the first batch whose padding does not move the stock model's positions.
+
     Raises ValueError if the seeds in the SPEC were drawn for something else.
     """
     full, digest = subject.tier == FULL, candidate_digest(subject)
@@ -220,7 +222,9 @@ def make_plan(subject: Subject, inspection: Inspection, prepared: Prepared) -> P
     ]
     probes = [p for p in every if p.purpose != RANKED]
     ranked = [p for p in every if p.purpose == RANKED and subject.has_weights]
-    first_case = next((i for i, p in enumerate(probes) if p.purpose == "case" and len(p.lengths) > 1), None)
+    sides = {"right"} if full and causal and counts_padding(prepared.model) else {"left", "right"}
+    cases = (i for i, p in enumerate(probes) if p.purpose == "case" and len(p.lengths) > 1 and p.side in sides)
+    first_case = next(cases, None)
     alone = [alone_batches(p) if full and i == first_case else [] for i, p in enumerate(probes)]
     return Plan(seeds, probes, alone, ranked)
 

@@ -140,6 +140,23 @@ def is_causal(model: Any) -> bool:
     return bool(torch.allclose(out[0, :-1], out[1, :-1], rtol=1e-5, atol=1e-6))
 
 
+def counts_padding(model: Any) -> bool:
+    """True if tokens come out otherwise behind padding: positions are counted over it (CLIP, GPT-2).
+
+    Of such a model a text padded on the left is another text. Eight tokens are run, alone and behind four of padding.
+    """
+    ids = plain_ids(model.config, vocabulary_of(model))[:8]
+    if len(ids) == 0:
+        return False
+    text = ids[torch.arange(8) % len(ids)][None]
+    padded = torch.cat([torch.full((1, 4), pad_id(model.config)), text], dim=1)
+    mask = torch.ones_like(padded)
+    mask[:, :4] = 0
+    alone = reference_run(model, {"input_ids": text, "attention_mask": torch.ones_like(text)})
+    behind = reference_run(model, {"input_ids": padded, "attention_mask": mask})
+    return not bool(torch.allclose(alone, behind[:, 4:], rtol=1e-3, atol=1e-4))
+
+
 def scores_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
     """The input of a softmax call."""
     return args[0] if args else kwargs["input"]

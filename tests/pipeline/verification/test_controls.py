@@ -19,7 +19,7 @@ from pipeline.verification.measurements import (
     Place,
     Weights,
 )
-from pipeline.verification.parts import is_causal, reference_run
+from pipeline.verification.parts import counts_padding, is_causal, reference_run
 from pipeline.verification.probes import ProbeBatch, probe_batches
 from pipeline.verification.verdict import Outcome, Tier
 from pipeline.weights.synthetic.build import synthesise
@@ -184,3 +184,9 @@ def test_a_control_that_cannot_run_says_so(
 @pytest.mark.parametrize(("causal", "fixture"), [(False, "tiny_bert"), (True, "tiny_llama")])
 def test_causality_is_found_by_asking(request: pytest.FixtureRequest, causal: bool, fixture: str) -> None:
     assert is_causal(request.getfixturevalue(fixture)) is causal
+
+
+def test_positions_that_count_padding_are_found_by_asking(tiny_llama: Any) -> None:
+    gpt2 = synthesise({**TINY, "model_type": "gpt2", "n_positions": 64}).model
+    assert counts_padding(gpt2)
+    assert not counts_padding(tiny_llama)
