@@ -69,7 +69,7 @@ BROKEN: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "changed parameter": (lambda d: d["patches"][0]["parameters"].update(padded_head_dim=128), "digest"),
     "unknown field": (lambda d: d.update(code="import os"), "code"),
     "missing field": (lambda d: d.pop("patches"), "patches"),
-    "unknown pattern": (lambda d: d["patches"][0].update(pattern="P99"), "unknown pattern"),
+    "unknown pattern": (lambda d: d["patches"][0].update(pattern="P00"), "unknown pattern"),
     "unknown parameter": (lambda d: d["patches"][0]["parameters"].update(x=1), "unknown parameters"),
     "no predicate": (lambda d: d.update(predicate={}), "predicate"),
     "origin": (lambda d: d.update(origin="mail"), "origin"),
