@@ -78,20 +78,26 @@ def _standing(entry: CatalogueEntry, forecasts: Forecasts, row: Mapping[str, Any
     key = group_key(entry)
     found = forecasts.get(key or "", {})
     outcome = _executed(row)
-    supported = True if outcome in (Outcome.PASSED, Outcome.FAILED) else found.get("supported")
+    failing = False if row.get("outcome") == Outcome.FAILED else None  # at capability, with or without an adapter
+    supported = True if outcome in (Outcome.PASSED, Outcome.FAILED) else found.get("supported", failing)
     failed = row if row.get("outcome") in (Outcome.FAILED, Outcome.INFRA) else found if not supported else {}
     return Standing(
         entry,
         key,
         supported,
         outcome,
-        adapter=found.get("adapter"),
+        adapter=found.get("adapter") or _name(row.get("adapter")),
         kind=failed.get("kind"),
         reason=_unnamed(failed.get("reason")) or ("" if supported else "capability was not asked yet"),
         causes=tuple(found.get("causes") or ()),
         lacks=str(found.get("lacks") or ""),
         causal=bool(found.get("causal")),
     )
+
+
+def _name(label: Any) -> str | None:
+    """The name that an adapter's label begins with."""
+    return str(label).split()[0] if label else None
 
 
 def _executed(row: Mapping[str, Any]) -> str:

@@ -52,6 +52,17 @@ def test_a_row_that_failed_before_execution_was_not_executed() -> None:
     assert (standing.executed, standing.supported, standing.reason) == (False, False, "r")
 
 
+def test_a_sweep_answers_where_no_forecast_was_made() -> None:
+    told = {
+        "a/1": {**PASSED, "adapter": "bert-shaped v2 (bundled)"},
+        "a/2": {"outcome": "failed", "kind": "layout", "reason": "r"},
+    }
+    first, second, third = standings([listed(1), listed(2), listed(3)], {}, told)
+    assert (first.supported, first.adapter) == (True, "bert-shaped")
+    assert (second.supported, second.explained) == (False, True)
+    assert (third.supported, third.explained) == (None, False)
+
+
 def test_reasons_are_merged_over_models_and_fixes_name_family_and_what_is_missing() -> None:
     entries = [listed(rank, config=QWEN, model_type="qwen3") for rank in (1, 2)]
     found = catalogue_report(stand(entries))
