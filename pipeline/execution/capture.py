@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -41,13 +41,13 @@ def dtype_runs(declared: str) -> Iterator[torch.dtype]:
     yield torch.float16
 
 
-def stock_reports(subject: Subject) -> list[dict[str, Any]]:
-    """Capability reports of the stock model with its pooling, one per dtype run."""
+def stock_reports(subject: Subject, dtypes: Iterable[torch.dtype] | None = None) -> list[dict[str, Any]]:
+    """Capability reports of the stock model with its pooling, one per dtype: those given, or all it is asked in."""
     device = open_device(subject.device, subject.profile)
     device.start()
     inspection = inspect_checkpoint(subject.folder)
     reports = []
-    for dtype in dtype_runs(inspection.dtype or "float32"):
+    for dtype in dtypes or dtype_runs(inspection.dtype or "float32"):
         embedder = stock_embedder(subject, inspection)
         report = device.capability(embedder, probe_inputs(embedder.model.config), dtype=dtype, blocks=None)
         reports.append(report.to_dict())

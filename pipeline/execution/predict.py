@@ -17,12 +17,10 @@ from agents.types import Failure
 from pipeline.catalogue.entry import CatalogueEntry
 from pipeline.diagnosis.service import failures_of
 from pipeline.errors import CheckpointProblem
-from pipeline.execution.capture import capture, probe_inputs, stock_embedder, summary
+from pipeline.execution.capture import capture, stock_reports, summary
 from pipeline.execution.check import matching_manifest
-from pipeline.execution.device import open_device
 from pipeline.execution.inspect import inspect_subject
 from pipeline.execution.subject import Subject, subject_from_spec
-from pipeline.inspection import inspect_checkpoint
 
 CAUSES = 6
 """Operations kept of a report that has failures, the most frequent first."""
@@ -112,11 +110,7 @@ def _refused_in_fp16(subject: Subject) -> list[Failure]:
     """What fails of the stock model in fp16, the device's own width: one such failure is enough to need an adapter."""
     import torch
 
-    device = open_device(subject.device, subject.profile)
-    device.start()
-    embedder = stock_embedder(subject, inspect_checkpoint(subject.folder))
-    inputs = probe_inputs(embedder.model.config)
-    return failures_of([device.capability(embedder, inputs, dtype=torch.float16, blocks=None).to_dict()])
+    return failures_of(stock_reports(subject, [torch.float16]))
 
 
 def _spec(entry: CatalogueEntry, profile: str, data: Path) -> dict[str, Any]:

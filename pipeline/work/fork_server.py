@@ -3,8 +3,8 @@
 `python -m pipeline.work.fork_server SOCKET MODULE` is how `prepared.py` starts it.
 
 A module has `prepare()`, which imports, and `main(arguments)`, which is one child's work. Tasks come one at a time over
-the socket, each with two files for what the child prints; the answer is how it
-ended. While a child runs this process is its reaper (`reaper.py`): nothing of the child's outlives it.
+the socket, each with two files for what the child prints; the answer is how it ended. While a child runs this process
+is its reaper (`reaper.py`): nothing of the child's outlives it.
 
 A fork takes one thread along and every lock as it is, so nothing is computed here and no thread is started.
 """

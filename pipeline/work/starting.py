@@ -32,22 +32,13 @@ def run_stage_child(
     spec, out = files
     workdir = spec.parent
     env = stage_env(settings, stage, workdir, environment)
+    run: Callable[..., ChildResult] = run_child
     argv = stage_argv(settings, stage.name, spec, out)
-    if stage.service_settings or settings.child_module.endswith(".py"):
-        return run_child(
-            argv,
-            timeout_s=stage.timeout_s,
-            memory_mb=stage.memory_mb,
-            env=env,
-            cwd=workdir,
-            network=stage.trusted,
-            tick=tick,
-            tick_s=tick_s,
-        )
-    (settings.data_dir / "work").mkdir(parents=True, exist_ok=True)
-    server = prepared_server(settings.child_module, stage.name if stage.trusted else "", prepared_env(settings, stage))
-    return server.run(
-        argv[-3:],
+    if not (stage.service_settings or settings.child_module.endswith(".py")):
+        what = stage.name if stage.trusted else ""
+        run, argv = prepared_server(settings.child_module, what, prepared_env(settings, stage)).run, argv[-3:]
+    return run(
+        argv,
         timeout_s=stage.timeout_s,
         memory_mb=stage.memory_mb,
         env=env,
