@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -189,19 +188,13 @@ def verdict_took(folder: Path, tier: str, weights: str) -> Took:
     with tempfile.TemporaryDirectory(prefix="spyre-bench-") as work:
         spec = base_spec(str(folder), PROFILE, weights, "simulator", Path(work))
         spec |= {"checkpoint_dir": str(folder), "candidate": candidate, "tier": tier}
-        began, cpu = time.perf_counter(), cpu_of_children()
+        began = time.perf_counter()
         out = run_stage("execute", spec)
-        took = Took(time.perf_counter() - began, cpu_of_children() - cpu)
+        took = Took(time.perf_counter() - began, sum(out["cpu_seconds"].values()))
     say(f"{folder.name}, {tier}: {took.seconds:.1f} s, {took.cpu_seconds:.1f} CPU-s, {out['outcome']}")
     if out["outcome"] != "passed":
         raise NotVerified(f"{folder}: {out['outcome']}: {out['reason']}")
     return took
-
-
-def cpu_of_children() -> float:
-    """CPU seconds of the children of this process that have ended, with their own."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def measured_or_said(group: Callable[[], list[Figure]], name: str) -> list[Figure]:
