@@ -345,8 +345,12 @@ def overflows_in_stream(failure: Failure, facts: Facts) -> bool:
 
 
 def by_own_rule(facts: Facts) -> bool:
-    """True where masks are made by the model's own rule on the host: rotary models, and those P40 is not for."""
-    return facts.rotary or ("P45" in facts.parts and "P40" not in facts.parts)
+    """True where masks are made by the model's own rule on the host.
+
+    That is in rotary models, in those P40 is not for, and where the model reads the caller's mask of two axes itself
+    (it counts the places of its bias by distance over it): a prepared mask has four.
+    """
+    return facts.rotary or ("P45" in facts.parts and ("P40" not in facts.parts or "P50" in facts.parts))
 
 
 def changes_to_full(failure: Failure, facts: Facts) -> bool:

@@ -241,6 +241,8 @@ def test_masks_are_made_by_the_model_s_own_rule_where_it_takes_no_prepared_one()
     own = Facts(64, parts={"P45": frozenset({""})})
     assert ids(mask, own) == ["P45"]
     assert ids(mask, Facts(64, parts={"P45": frozenset({""}), "P40": frozenset({""})})) == ["P40"]
+    counts = Facts(64, parts={p: frozenset({""}) for p in ("P40", "P45", "P50")})
+    assert ids(mask, counts) == ["P45"], "P40 takes the caller's mask away from the bias by distance"
 
 
 def test_rows_masked_by_factors_bring_their_own_masks() -> None:
