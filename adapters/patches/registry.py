@@ -39,6 +39,7 @@ from .rotary_pairs import RotatePairsByMatrix
 from .row_masks import MultipliedRows
 from .shared_bias import HostBlockBias
 from .split import SplitAttention, SplitGate
+from .wide_norms import WideLayerNorm
 from .widths import PadWidth
 
 ORDER: tuple[type[Patch], ...] = (
@@ -59,6 +60,7 @@ ORDER: tuple[type[Patch], ...] = (
     RotatePairsByMatrix,
     UnfusedRmsNorm,
     UnfusedLayerNorm,
+    WideLayerNorm,
     ContiguousNorms,
     HostEmbeddings,
     HostPositions,

@@ -5,7 +5,8 @@ A diagnosis's `no_patch` holds the sentence. Kinds that are not in either table 
 
 from __future__ import annotations
 
-from agents.types import FailureKind
+from agents.types import Failure, FailureKind
+from pipeline.diagnosis.names import packet
 
 _K = FailureKind
 NOT_NEEDED: dict[FailureKind, str] = {
@@ -32,10 +33,31 @@ ADVICE: dict[FailureKind, str] = {
 """Whose fault it is, is not known: a patch may help, and nothing was traced that it could be drafted from."""
 
 
+PRODUCTS = frozenset({"mm", "addmm", "bmm", "baddbmm", "matmul", "linear"})
+CANNOT = "cannot be patched: "
+NO_OTHER_FORM = (
+    "a product of two matrices alone is wrong on the device for their sizes, where its operands are contiguous and "
+    "fill whole sticks. In parts it would be the same mathematics, but why this size is wrong is not known, so nothing "
+    "says that the device computes the parts rightly. Run the model on the CPU, and hand the reproducer to whoever "
+    "makes the device's software"
+)
+
+
+def answer_to(failure: Failure) -> str | None:
+    """The sentence for a failure that no pattern cures; None where a patch may yet be drafted.
+
+    Of a product that is wrong for a size and nothing else there is no other form: a product has no smaller operations.
+    """
+    wrong = failure.kind is _K.WRONG_VALUES and failure.scalars[:1] == ("size",)
+    if wrong and packet(failure.op) in PRODUCTS:
+        return f"{CANNOT}{NO_OTHER_FORM} ({failure.message})"
+    return answer_for(failure.kind)
+
+
 def answer_for(kind: FailureKind) -> str | None:
     """The sentence for a failure that no pattern cures; None where a patch may yet be drafted."""
     if kind in IMPOSSIBLE:
-        return f"cannot be patched: {IMPOSSIBLE[kind]}"
+        return f"{CANNOT}{IMPOSSIBLE[kind]}"
     return NOT_NEEDED.get(kind)
 
 

@@ -320,6 +320,15 @@ def in_windows(pattern: str) -> Callable[[Failure, Facts], bool]:
     return when
 
 
+ROUNDED = ("model", "rounding")
+"""Operation and first scalar of a failure that says: nothing is wrong but the sum of all rounding."""
+
+
+def rounds_too_often(pattern: str) -> Callable[[Failure, Facts], bool]:
+    """The whole model is right and not exact enough, and has what the pattern computes with fewer roundings."""
+    return lambda f, facts: (f.op, *f.scalars[:1]) == ROUNDED and bool(facts.parts.get(pattern))
+
+
 CONVOLVING = frozenset({"convolution", "conv1d", "im2col", "unfold", "constant_pad_nd"})
 """Packets that a convolution over tokens is made of."""
 
@@ -420,6 +429,7 @@ ROWS: tuple[Row, ...] = (
     Row(broken_at("P10"), rms_norm),
     Row(overflows_in_stream, constant("P13", factor=64.0)),
     Row(broken_at("P11"), constant("P11")),
+    Row(rounds_too_often("P57"), constant("P57")),
     Row(makes_block_bias, constant("P48", placement="host")),
     Row(looks_for_infinities, constant("P56", dtype="bfloat16")),
     Row(broken_at("P49", BRANCHING), constant("P49")),

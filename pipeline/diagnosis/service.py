@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agents.types import Diagnosis, Failure, FailureKind, PatternUse
-from pipeline.diagnosis.answers import answer_for
+from pipeline.diagnosis.answers import answer_to
 from pipeline.diagnosis.patterns import Facts, patterns_for
 
 if TYPE_CHECKING:
@@ -122,4 +122,4 @@ def diagnose_findings(findings: Iterable[Finding], facts: Facts) -> list[Diagnos
 
 def diagnose_one(failure: Failure, patterns: tuple[PatternUse, ...]) -> Diagnosis:
     """The diagnosis of one failure; without a pattern, what else there is to do."""
-    return Diagnosis(failure, patterns, no_patch=None if patterns else answer_for(failure.kind))
+    return Diagnosis(failure, patterns, no_patch=None if patterns else answer_to(failure))

@@ -10,7 +10,10 @@ from typing import Any
 from agents.drafters import draft_with
 from agents.drafters.rules import RulesDrafter
 from agents.drafters.rules.written import rule_from
-from agents.types import DraftContext, diagnosis_from_dict
+from agents.types import Diagnosis, DraftContext, Failure, FailureKind, diagnosis_from_dict
+from pipeline.diagnosis.facts import model_facts
+from pipeline.diagnosis.patterns import ROUNDED
+from pipeline.diagnosis.service import diagnose_failures
 from pipeline.drafting.endpoint import budgets, language_model
 from pipeline.drafting.examples import StoredExamples
 from pipeline.drafting.trials import candidate_tester, capture_validated, reproducer_runner
@@ -20,13 +23,14 @@ from pipeline.execution.models import build_meta
 from pipeline.execution.subject import Subject
 from pipeline.inspection import inspect_checkpoint
 from pipeline.review.drafting import StoredBudget, StoredTrajectories
+from pipeline.review.told import INEXACT
 from pipeline.settings import get_settings
 from pipeline.work.sandbox_state import sandbox_refusal
 
 
 def draft(subject: Subject, spec: dict[str, Any]) -> dict[str, Any]:
     """OUT of the stage: `candidates` and what is `left_over` with its reason."""
-    diagnoses = [diagnosis_from_dict(d) for d in spec["diagnoses"]]
+    diagnoses = [diagnosis_from_dict(d) for d in spec["diagnoses"]] + of_rounding(subject, spec)
     family = family_name(inspect_checkpoint(subject.folder), describe_folder(subject.folder))
     drafters: Any = spec.get("drafters") or get_settings().drafters  # with `none` no stage drafts
     context = draft_context(subject, spec, family)
@@ -40,6 +44,15 @@ def draft(subject: Subject, spec: dict[str, Any]) -> dict[str, Any]:
         "candidates": [c.to_dict() for c in outcome.candidates],
         "left_over": left,
     }
+
+
+def of_rounding(subject: Subject, spec: dict[str, Any]) -> list[Diagnosis]:
+    """What the gate adds to the diagnosis of a family of which a candidate was right and not exact enough: the model's
+    rounding as a cause, with the patterns that compute the same with less of it."""
+    if INEXACT not in (spec.get("rejected") or {}).values():
+        return []
+    failure = Failure(FailureKind.WRONG_VALUES, ROUNDED[0], "", "model", INEXACT, scalars=ROUNDED[1:])
+    return diagnose_failures([failure], model_facts(build_meta(subject.folder)))
 
 
 def draft_context(subject: Subject, spec: dict[str, Any], family: str) -> DraftContext:

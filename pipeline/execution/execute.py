@@ -36,9 +36,10 @@ from pipeline.inspection import Inspection, inspect_checkpoint
 from pipeline.verification import compare
 from pipeline.verification.equivalence.elementwise import claims_of, judge_document
 from pipeline.verification.evidence import evidence_document, leave_evidence, summary_of
-from pipeline.verification.gate import judge
+from pipeline.verification.gate import judge, pooled_error_ratio
 from pipeline.verification.ideal import Conversion
 from pipeline.verification.measurements import (
+    WORST_DRAW,
     CaseMeasurement,
     Equivalence,
     EquivalenceResult,
@@ -468,11 +469,14 @@ def checkpoint_facts(subject: Subject) -> dict[str, Any]:
 
 
 def headline(measured: Measurements) -> dict[str, Any]:
-    """The few figures that lists show: lowest token and pooled cosine on the device, fallbacks, cases."""
+    """The few figures that lists show: lowest token and pooled cosine on the device, fallbacks, cases, and the error
+    over that of the yardstick in the draw that had most of it."""
     device = [c for c in measured.cases if c.place is Place.DEVICE]
+    draws = {c.draw: [d for d in device if d.draw == c.draw] for c in device}
     return {
         "worst_token_cosine": min((c.lowest_token_cosine for c in device), default=None),
         "pooled_cosine": min((c.pooled_cosine for c in device), default=None),
         "fallbacks": measured.execution.fallbacks if measured.execution else {},
         "cases": len(measured.cases),
+        WORST_DRAW: max((r for cases in draws.values() if (r := pooled_error_ratio(cases)) is not None), default=None),
     }

@@ -25,7 +25,8 @@ from pipeline.review.models import (
     PatchRow,
 )
 from pipeline.review.repository import get_candidate as get_candidate
-from pipeline.review.told import told
+from pipeline.review.told import INEXACT, is_inexact, told
+from pipeline.verification.measurements import EMBEDDING, HALF, WORST_DRAW
 from pipeline.verification.policy import current_policy
 from pipeline.verification.seeds import HiddenSeeds, draw_hidden_seeds
 from pipeline.work.models import Outcome, Run, StageName
@@ -120,7 +121,27 @@ def hidden_seeds(session: Session, candidate_id: int, tier: str) -> HiddenSeeds:
 
 def refused_digests(session: Session, family: str, profile: str) -> dict[str, str]:
     """Digest to reason of everything that must not be drafted again for this family, as drafters may know it."""
-    return {row.digest: told_reason(row) for row in repository.refused_of_family(session, family, profile)}
+    refused = {row.digest: told_reason(row) for row in repository.refused_of_family(session, family, profile)}
+    unclear = repository.undecided_of_family(session, family, profile)
+    return refused | {row.digest: INEXACT for row in unclear if was_inexact(row)}
+
+
+def verdict_is_inexact(session: Session, run: Run) -> bool:
+    """`was_inexact` of the candidate that a verify run judged."""
+    return run.candidate_id is not None and was_inexact(repository.get_candidate(session, run.candidate_id))
+
+
+def was_inexact(candidate: CandidateRow) -> bool:
+    """Whether the size of its error alone kept a candidate from passing, or would have in one of its draws alone.
+
+    Such a verdict is the luck of the draw: it is worth a draft that asks for less error, whatever it says.
+    """
+    row = next(iter(reversed(candidate.evidence)), None)
+    if row is None:
+        return False
+    most, limit = row.measurements.get(WORST_DRAW), current_policy().limits(EMBEDDING, HALF)["error_ratio_pass"]
+    lucky = row.outcome == Outcome.PASSED and most is not None and most > limit
+    return lucky or is_inexact(row.evidence.get("verdict", {}).get("reasons") or [])
 
 
 def told_reason(candidate: CandidateRow) -> str:

@@ -77,6 +77,14 @@ def refused_of_family(session: Session, family: str, profile: str) -> list[Candi
     return list(session.scalars(query.where(CandidateRow.state.in_(states)).order_by(CandidateRow.id)))
 
 
+def undecided_of_family(session: Session, family: str, profile: str) -> list[CandidateRow]:
+    """Candidates of a family that the gate gave neither answer to, or that wait for a human."""
+    states = (CandidateState.INCONCLUSIVE, CandidateState.WAITING)
+    query = select(CandidateRow).where(CandidateRow.family == family, CandidateRow.profile == profile)
+    query = query.where(CandidateRow.state.in_(states))
+    return list(session.scalars(query.order_by(CandidateRow.id)))
+
+
 def draft_runs(session: Session, checkpoint_id: int, profile: str, environment: str) -> list[Run]:
     """The draft runs of a checkpoint in one environment."""
     query = select(Run).where(Run.checkpoint_id == checkpoint_id, Run.profile == profile)

@@ -11,6 +11,16 @@ KINDS = {"finite": FailureKind.NON_FINITE, "execution": FailureKind.CPU_FALLBACK
 OF_PATCHES = frozenset({"equivalence"})
 """Measures whose findings are about one patch, which their case names."""
 UNEXPLAINED = "the gate refused it"
+INEXACT = "right, but with more error than 16 bits explain"
+"""What is told of a candidate that nothing is wrong with but its error in all: another form of the same may have less.
+"""
+OF_ROUNDING = "error_ratio"
+"""The measure of that error, as the gate names it."""
+
+
+def is_inexact(reasons: Sequence[dict[str, Any]]) -> bool:
+    """Whether a verdict was kept from passing by the size of the error alone, in the gate's band of not knowing."""
+    return bool(reasons) and all(r["measure"] == OF_ROUNDING and r["outcome"] == "unknown" for r in reasons)
 
 
 def told(reasons: Sequence[dict[str, Any]], worst_cosine: Any = None) -> str:

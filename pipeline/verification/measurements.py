@@ -23,6 +23,8 @@ class Weights(StrEnum):
 
 
 EMBEDDING, HALF = "embedding", "float16"
+WORST_DRAW = "worst_draw_error_ratio"
+"""The headline figure: error over that of the yardstick, in the draw that had most of it."""
 """The task that is judged, and the dtype that the device runs unless a patch says otherwise."""
 SEMANTIC_CONTROLS = frozenset({
     "uniform_attention", "mask_dropped", "scale_dropped", "positions_dropped", "glu_swapped", "layer_skipped",

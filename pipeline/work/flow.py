@@ -95,7 +95,7 @@ def advance(session: Session, run: Run, sweep_ids: Sequence[int]) -> None:
     if run.outcome in (Outcome.PASSED, Outcome.FAILED):
         _AFTER[StageName(run.stage)](session, run, sweep_ids)
     elif run.stage == StageName.VERIFY:
-        candidates.take_verdict(session, run)
+        _after_verify(session, run, sweep_ids)
 
 
 def _is_informational(session: Session, run: Run) -> bool:
@@ -359,8 +359,10 @@ def schedule_verify(session: Session, candidate_id: int, like: Run, ids: Sequenc
 
 
 def _after_verify(session: Session, run: Run, ids: Sequence[int]) -> None:
+    """What the gate refused is drafted again; what is right and not exact enough, with forms of less error."""
     refused = candidates.take_verdict(session, run)
-    diagnosed = candidates.diagnosis_run(session, run) if refused else None
+    again = refused or candidates.verdict_is_inexact(session, run)
+    diagnosed = candidates.diagnosis_run(session, run) if again else None
     if diagnosed is not None:
         _draft(session, diagnosed, diagnosed, ids)
 

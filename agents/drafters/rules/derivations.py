@@ -89,6 +89,11 @@ _HALF = row("cat", op("neg", row("second", X)), row("first", X))
 _PAIR = row("interleave", op("neg", row("odd", X)), row("even", X))
 _LINEAR = matmul(X, WEIGHT)
 _PAIRED = Const(2)
+_LAYER_NORM = Derivation(
+    op("layer_norm", X, (8,), WEIGHT, BIAS, EPS),
+    add(mul(over_root(centred(X), Const(EPS)), WEIGHT), BIAS),
+    ("layer_norm_written",),
+)
 _ERF = mul(mul(X, 0.5), add(op("erf", div(X, 2.0**0.5)), 1.0))
 
 TABLE: Mapping[str, Derivation] = MappingProxyType(
@@ -99,11 +104,8 @@ TABLE: Mapping[str, Derivation] = MappingProxyType(
             mul(op("silu", matmul(X, row("first", WEIGHT))), matmul(X, row("second", WEIGHT))),
             ("first_of_product", "second_of_product"),
         ),
-        "P11": Derivation(
-            op("layer_norm", X, (8,), WEIGHT, BIAS, EPS),
-            add(mul(over_root(centred(X), Const(EPS)), WEIGHT), BIAS),
-            ("layer_norm_written",),
-        ),
+        "P11": _LAYER_NORM,
+        "P57": _LAYER_NORM,
         "P14": Derivation(_rotation(_HALF), _rotation(turned(X, "table_half_turn")), ("half_turn",)),
         "P18": Derivation(_rotation(_PAIR), _rotation(turned(X, "table_pair_turn")), ("pair_turn",)),
         "P41": Derivation(_attention(), _masked(False), ("attention_written", "weights_of_masked_pairs_out")),

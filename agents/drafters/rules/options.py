@@ -11,7 +11,7 @@ from agents.drafters.rules.documents import DocumentDraft, DocumentRules
 from agents.drafters.rules.forms import forms_for
 from agents.drafters.rules.patterns import PATTERNS
 from agents.drafters.targets import DOCUMENT_PATTERN, module_class_of
-from agents.types import Diagnosis, Failure, PatternUse
+from agents.types import Diagnosis, Failure, FailureKind, PatternUse
 
 
 @dataclass
@@ -28,13 +28,15 @@ def find_options(
 ) -> Options:
     """The options of every cause that needs a patch.
 
-    A cause that only follows from an earlier one (`after`) and names no usable pattern is cured with that one.
+    A cause that only follows from an earlier one (`after`) and names no usable pattern is cured with that one. Wrong
+    values of which the diagnosis says that they cannot be patched are left over with its reason.
     """
     options = Options()
     if DOCUMENT_PATTERN not in hidden:
         options.documents = dict(_documents(diagnoses, rules, profile))
     for diagnosis in diagnoses:
         if diagnosis.no_patch is not None:
+            options.left += [LeftOver(diagnosis, diagnosis.no_patch)] if is_wrong(diagnosis) else []
             continue
         answers = [
             _option(use, diagnosis, hidden, options.documents, partial(rules.why_not, profile=profile))
@@ -48,6 +50,11 @@ def find_options(
             reasons = [answer for answer in answers if isinstance(answer, str)]
             options.left.append(LeftOver(diagnosis, "; ".join(reasons) or "the diagnosis names no pattern"))
     return options
+
+
+def is_wrong(diagnosis: Diagnosis) -> bool:
+    """Whether the device's values are wrong: without a patch for that no other patch is of use."""
+    return diagnosis.failure.kind in (FailureKind.WRONG_VALUES, FailureKind.NON_FINITE)
 
 
 def _by_form(diagnosis: Diagnosis, hidden: frozenset[str], profile: str | None) -> tuple[PatternUse, ...]:

@@ -144,6 +144,7 @@ ROWS: tuple[Pattern, ...] = (
         defaults={"scale": 1.0},
     ),
     Pattern("P11", Stage.DOCUMENT, "layer norms are written out in two passes", {}),
+    Pattern("P57", Stage.DOCUMENT, "layer norms are computed in fp32 and rounded once", {}),
     Pattern(
         "P60",
         Stage.LAYOUT,

@@ -15,6 +15,7 @@ from adapters.patches.attention import grouped, renormalised, written_out
 from adapters.patches.heads import pad_columns, pad_rows
 from adapters.patches.norms import layer_norm_of, rms_of
 from adapters.patches.rotary import turned
+from adapters.patches.wide_norms import wide_layer_norm
 from agents.drafters.rules.derivations import FILL, SCALE, TABLE, derivation_of, holds, proof_of
 from agents.drafters.rules.evaluate import evaluate, table_of
 
@@ -73,12 +74,13 @@ def test_the_norms_terms_are_the_stock_class_and_the_patch(values: Values, scale
     assert near(rms_of(norm, values["x"]), patched)
 
 
-def test_the_layer_norm_s_terms_are_torch_s_and_the_patch(values: Values) -> None:
-    stock, patched = both("P11", values)
+@pytest.mark.parametrize(("pattern", "function"), [("P11", layer_norm_of), ("P57", wide_layer_norm)])
+def test_the_layer_norm_s_terms_are_torch_s_and_the_patch(values: Values, pattern: str, function: Any) -> None:
+    stock, patched = both(pattern, values)
     norm = nn.LayerNorm(SIZE, 1e-6).double()
     norm.weight, norm.bias = nn.Parameter(values["weight"]), nn.Parameter(values["weight_bias"])
     assert near(norm(values["x"]), stock)
-    assert near(layer_norm_of(norm, values["x"]), patched)
+    assert near(function(norm, values["x"]), patched)
 
 
 def test_the_rotations_terms_are_the_stock_functions_and_the_patch(values: Values) -> None:

@@ -15,7 +15,17 @@ from agents.drafters.rules import RulesDrafter
 from agents.drafters.rules.documents import NotRewritable, capture_stock, to_document, to_term
 from agents.drafters.rules.merge import MergeConflict, merge_uses
 from agents.drafters.rules.patterns import ORDER, PATTERNS, ROWS
-from agents.types import Candidate, Diagnosis, DraftContext, Drafter, Exactness, PatchDraft, PatternUse, canonical
+from agents.types import (
+    Candidate,
+    Diagnosis,
+    DraftContext,
+    Drafter,
+    Exactness,
+    FailureKind,
+    PatchDraft,
+    PatternUse,
+    canonical,
+)
 
 Diagnose = Callable[..., Diagnosis]
 GELU_NEW = "transformers.activations.NewGELUActivation"
@@ -137,6 +147,13 @@ def test_a_cause_that_follows_from_another_needs_no_cure_of_its_own(diagnose: Di
 def test_a_cause_that_needs_no_patch_is_not_cured(diagnose: Diagnose, context: DraftContext) -> None:
     assert list(RulesDrafter().draft([diagnose(P56, no_patch="decomposed in this profile")], context)) == []
     assert RulesDrafter().leftovers([diagnose(no_patch="x")]) == []
+
+
+def test_wrong_values_that_cannot_be_patched_leave_nothing_to_draft(diagnose: Diagnose, context: DraftContext) -> None:
+    product = diagnose(op="aten.mm.default", kind=FailureKind.WRONG_VALUES, no_patch="cannot be patched: alone wrong")
+    (left,) = RulesDrafter().leftovers([diagnose(P56), product])
+    assert (left.diagnosis, left.reason) == (product, "cannot be patched: alone wrong")
+    assert list(RulesDrafter().draft([diagnose(P56), product], context)) == []
 
 
 def test_a_parameter_that_is_missing_is_named(diagnose: Diagnose) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agents.types import Failure, FailureKind
-from pipeline.diagnosis.answers import ADVICE, IMPOSSIBLE, NOT_NEEDED, advice_for, answer_for
+from pipeline.diagnosis.answers import ADVICE, IMPOSSIBLE, NO_OTHER_FORM, NOT_NEEDED, advice_for, answer_for
 from pipeline.diagnosis.patterns import Facts
 from pipeline.diagnosis.service import diagnose_failures, diagnose_findings
 from pipeline.diagnosis.wrong_values.findings import Finding
@@ -37,6 +37,19 @@ def test_an_overflow_of_the_host_asks_for_no_patch_and_keeps_its_measurements() 
     found = diagnose_findings([Finding(failure(FailureKind.CPU_REFERENCE), None, {"largest": 1e5})], Facts())
     assert found[0].no_patch == NOT_NEEDED[FailureKind.CPU_REFERENCE]
     assert found[0].evidence == {"largest": 1e5}
+
+
+@pytest.mark.parametrize("op", ["aten.mm.default", "aten.addmm.default", "aten.linear.default"])
+def test_a_product_that_is_wrong_for_a_size_alone_has_no_other_form(op: str) -> None:
+    product = Failure(FailureKind.WRONG_VALUES, op, "m.py:1", "layers.*.mlp", "wrong at 8960", scalars=("size",))
+    answer = diagnose_failures([product], Facts())[0].no_patch
+    assert answer == f"cannot be patched: {NO_OTHER_FORM} (wrong at 8960)"
+
+
+@pytest.mark.parametrize(("op", "condition"), [("aten.mm.default", "layout"), ("aten.add.Tensor", "size")])
+def test_what_another_order_or_form_may_cure_stays_open(op: str, condition: str) -> None:
+    wrong = Failure(FailureKind.WRONG_VALUES, op, "m.py:1", "layers.*.mlp", "", scalars=(condition,))
+    assert diagnose_failures([wrong], Facts())[0].no_patch is None
 
 
 def test_a_refused_operation_stays_open_for_a_drafter() -> None:

@@ -197,6 +197,14 @@ def test_a_pattern_of_the_library_is_named_where_it_acts_and_nowhere_else(patter
         assert pattern not in ids(found, Facts(64))
 
 
+def test_a_model_that_is_right_and_not_exact_enough_gets_norms_of_one_rounding() -> None:
+    rounded = failure("wrong_values", "model", module="model", source="", scalars=("rounding",))
+    norms = Facts(64, parts={"P57": frozenset({NORM})})
+    assert ids(rounded, norms) == ["P57"]
+    assert ids(rounded, Facts(64)) == []
+    assert "P57" not in ids(failure("wrong_values", "aten.layer_norm.default", module=NORM, scalars=("value",)), norms)
+
+
 def test_an_inner_size_that_fills_no_stick_is_padded() -> None:
     refused = failure("shape_limit", "aten.mm.default", shapes=((80, 128), (128, 200)))
     assert patterns_for(refused, Facts(64, inner=200)) == (PatternUse("P22", {"size": 200, "padded": 256}),)

@@ -2,7 +2,9 @@
 
 `crash` in the name ends it by a signal at capture, `hang` makes it sleep there, `holds-the-gil` without letting
 any other thread of it run, `hungry` fills memory there, `pause-STAGE` for a while in that
-stage, `stock` passes without a patch, `below-limit` runs and is refused by the gate, anything else fails until it gets
+stage, `inexact` gets no answer for its first candidate, `never-exact` for none, `lucky` passes
+at first with an error that one draw alone would not pass with,
+`stock` passes without a patch, `below-limit` runs and is refused by the gate, anything else fails until it gets
 an adapter or a candidate. Every call leaves a line in `<data dir>/calls.log`.
 """
 
@@ -120,14 +122,36 @@ def draft(spec: dict) -> dict:
 
 
 def verify(spec: dict) -> dict:
-    wrong_first = "second" in spec["model"] and spec["candidate"]["patches"][0]["parameters"]["round"] == 0
+    first = spec["candidate"]["patches"][0]["parameters"]["round"] == 0
+    wrong_first = "second" in spec["model"] and first
+    if "lucky" in spec["model"] and first:
+        return {**PASSED, "measurements": {**PASSED["measurements"], "worst_draw_error_ratio": 1.51}}
+    if "never-exact" in spec["model"] or ("inexact" in spec["model"] and first):
+        return inexact()
+    if wrong_first:
+        return {**PASSED, "outcome": "failed", "reason": "lowest token cosine 0.4", "kind": "wrong_values"}
+    return PASSED
+
+
+PASSED = {
+    "outcome": "passed",
+    "reason": "",
+    "kind": None,
+    "weights": "synthetic",
+    "measurements": {"worst_token_cosine": 0.9995, "cases": 8},
+    "evidence": {"complete": True},
+}
+
+
+def inexact() -> dict:
+    """The gate gives no answer, for the size of the error alone."""
+    reason = {"case": "set", "measure": "error_ratio", "outcome": "unknown", "text": "1.49 times", "rule": "1.5 times"}
     return {
-        "outcome": "failed" if wrong_first else "passed",
-        "reason": "lowest token cosine 0.4" if wrong_first else "",
-        "kind": "wrong_values" if wrong_first else None,
+        "outcome": "unknown",
+        "reason": "error is 1.49 times that of an ideal DL16 device over all cases",
         "weights": "synthetic",
-        "measurements": {"worst_token_cosine": 0.9995, "cases": 8},
-        "evidence": {"complete": True},
+        "measurements": {"worst_token_cosine": 0.9999, "cases": 8},
+        "evidence": {"verdict": {"reasons": [reason]}},
     }
 
 
