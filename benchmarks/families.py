@@ -15,7 +15,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from math import inf
 from pathlib import Path
@@ -163,7 +163,7 @@ def children_cpu() -> float:
 
 
 def approve(folder: Path, profile: str, reviewer: str, reason: str) -> int:
-    """A person's approval of every candidate that waits; how many. What it affects is queued: `loop` runs it."""
+    """A person's approval of what waits, the newest of each family; how many. What it affects is queued for `loop`."""
     from pipeline.database.accounts import ensure_principal
     from pipeline.database.models import PrincipalKind, Role
     from pipeline.database.unit_of_work import unit_of_work
@@ -171,11 +171,16 @@ def approve(folder: Path, profile: str, reviewer: str, reason: str) -> int:
 
     with installation(folder, profile), unit_of_work() as session:
         person = ensure_principal(session, reviewer, PrincipalKind.HUMAN, [Role.REVIEWER])
-        waiting = [row.id for row in service.review_queue(session)]
+        waiting = newest_of_each(service.review_queue(session))
         for number in waiting:
             candidate = service.claim(session, number, person)
             service.approve(session, number, person, seen=service.seen_digest(candidate), reason=reason)
     return len(waiting)
+
+
+def newest_of_each(waiting: Iterable[Any]) -> list[int]:
+    """Of candidates the newest of each family: an earlier one still waits beside it only because it had more error."""
+    return list({row.family: row.id for row in sorted(waiting, key=lambda row: row.id)}.values())
 
 
 def released(folder: Path, profile: str) -> list[dict[str, Any]]:

@@ -98,6 +98,7 @@ FIGURES = {
     "pooled_cosine": "pooled cosine",
     "centred_pooled_cosine": "mean-centred pooled cosine",
     "error_ratio": "error ratio to an ideal DL16 device",
+    "worst_draw_error_ratio": "the same, in the draw that had most",
     "spearman": "rank correlation (Spearman)",
     "fallbacks": "operations on the CPU",
     "cases": "cases",

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from benchmarks import families
-from benchmarks.families import adapter_names, as_line, entry_of, load_table
+from benchmarks.families import adapter_names, as_line, entry_of, load_table, newest_of_each
 from benchmarks.family_cases import Case, agreement, narrowed, window_of
 
 MOST_ADAPTERS = 13
@@ -121,3 +121,8 @@ def test_a_file_that_changes_gets_the_next_version(tmp_path: Path) -> None:
     path.write_text(json.dumps(replace(adapter, version="4").to_dict()))
     assert families.versioned(replace(adapter, evidence=("another",)), path).version == "4"
     assert families.versioned(replace(adapter, buckets=(64,)), path).version == "5"
+
+
+def test_of_candidates_of_one_family_the_newest_is_approved() -> None:
+    waiting = [SimpleNamespace(id=n, family=family) for n, family in ((3, "a"), (1, "a"), (2, "b"))]
+    assert newest_of_each(waiting) == [3, 2]
