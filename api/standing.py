@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import Select, String, Subquery, and_, case, cast, false, func, select
+from sqlalchemy import Select, String, Subquery, and_, case, cast, false, func, literal, select, union_all
 from sqlalchemy.orm import Session, aliased
 
 from pipeline.releases.models import Adapter
@@ -36,6 +36,7 @@ WEEK = timedelta(days=7)
 PACE = timedelta(minutes=30)
 """The time whose finished steps tell the pace of a sweep."""
 SHOWN_CHANGES = 5
+WEIGHTS = ("real", "synthetic")
 
 
 class Point(NamedTuple):
@@ -103,7 +104,7 @@ def coverage_over_time(session: Session, profile: str) -> list[Point]:
     """The end of each day on which a verdict changed, oldest first: every run that decides a status, in its order."""
     changes = _changes(profile)
     day = func.date(changes.c.finished_at)
-    sums = [func.sum(changes.c[name] - func.coalesce(changes.c[f"{name}_before"], 0)) for name in ("real", "synthetic")]
+    sums = [func.sum(changes.c[name] - func.coalesce(changes.c[f"{name}_before"], 0)) for name in WEIGHTS]
     points, real, synthetic = [], 0, 0
     for at, more_real, more_synthetic in session.execute(select(day, *sums).group_by(day).order_by(day)):
         real, synthetic = real + int(more_real), synthetic + int(more_synthetic)
@@ -112,20 +113,34 @@ def coverage_over_time(session: Session, profile: str) -> list[Point]:
 
 
 def _changes(profile: str) -> Subquery:
-    """Every deciding run of the models' newest checkpoints, with what the run before it said."""
-    newest = newest_checkpoints()
+    """Every deciding run that speaks for a model's newest checkpoint, with what the run before it said.
+
+    A run counts for every model whose verdict is derived from its checkpoint today.
+    """
+    spoken_for = _spoken_for(profile)
     honest = func.coalesce(Adapter.scripted, false()).is_(False)
     passes = and_(Run.stage == StageName.EXECUTE, Run.outcome == Outcome.PASSED, honest)
-    columns = {name: case((and_(passes, Run.weights == name), 1), else_=0) for name in ("real", "synthetic")}
+    models = {name: case((and_(passes, Run.weights == name), spoken_for.c.models), else_=0) for name in WEIGHTS}
     before = {
         f"{name}_before": func.lag(column).over(partition_by=Run.checkpoint_id, order_by=(Run.finished_at, Run.id))
-        for name, column in columns.items()
+        for name, column in models.items()
     }
-    named = [column.label(name) for name, column in {**columns, **before}.items()]
-    query = select(Run.finished_at, *named).join(newest, newest.c.id == Run.checkpoint_id)
+    named = [column.label(name) for name, column in {**models, **before}.items()]
+    query = select(Run.finished_at, *named).join(spoken_for, spoken_for.c.id == Run.checkpoint_id)
     query = query.outerjoin(Adapter, Adapter.id == Run.adapter_id)
     done = (Run.state == RunState.DONE, Run.stage.in_(STATUS_STAGES), Run.profile == profile)
     return query.where(*done, Run.finished_at.is_not(None)).subquery()
+
+
+def _spoken_for(profile: str) -> Subquery:
+    """By checkpoint, how many models its runs speak for: its own if it is the newest, and those that follow it."""
+    newest = newest_checkpoints()
+    speaker = CheckpointStatus.derived_from
+    following = (CheckpointStatus.profile == profile, CheckpointStatus.newest, speaker.is_not(None))
+    own = select(newest.c.id.label("id"), literal(1).label("models"))
+    rows = union_all(own, select(speaker, func.count()).where(*following).group_by(speaker)).subquery("rows")
+    query = select(rows.c.id, func.sum(rows.c.models).label("models")).group_by(rows.c.id)
+    return query.subquery("spoken_for")
 
 
 def releases(session: Session, profile: str, limit: int = 200) -> list[Release]:
@@ -190,14 +205,23 @@ def entries_of_sweep(sweep: Sweep) -> Subquery:
     first = query.limit(sweep.top).subquery("first")
     if sweep.weights_mode != "synthetic":
         return select(first, first.c.checkpoint_id.label("speaker")).subquery("entries")
-    has_run = first.c.checkpoint_id.in_(
-        select(Run.checkpoint_id).join(SweepRun, SweepRun.run_id == Run.id).where(SweepRun.sweep_id == sweep.id)
-    )
+    ran = select(Run.checkpoint_id).join(SweepRun, SweepRun.run_id == Run.id).where(SweepRun.sweep_id == sweep.id)
+    has_run = first.c.checkpoint_id.in_(ran)
+    elsewhere = _executed_elsewhere(ran, select(first.c.checkpoint_id).where(first.c.checkpoint_id.is_not(None)))
     group = func.coalesce(Checkpoint.group_key, cast(Checkpoint.id, String), "left out")
     order = (has_run.desc(), first.c.position)
-    speaker = func.first_value(first.c.checkpoint_id).over(partition_by=group, order_by=order)
-    query = select(first, case((first.c.checkpoint_id.is_not(None), speaker), else_=None).label("speaker"))
-    return query.outerjoin(Checkpoint, Checkpoint.id == first.c.checkpoint_id).subquery("entries")
+    listed = func.first_value(first.c.checkpoint_id).over(partition_by=group, order_by=order)
+    ran_listed = func.first_value(has_run).over(partition_by=group, order_by=order)
+    other = case((ran_listed, None), else_=elsewhere.c.id)
+    speaker = case((first.c.checkpoint_id.is_not(None), func.coalesce(other, listed)), else_=None)
+    query = select(first, speaker.label("speaker")).outerjoin(Checkpoint, Checkpoint.id == first.c.checkpoint_id)
+    return query.outerjoin(elsewhere, elsewhere.c.group_key == Checkpoint.group_key).subquery("entries")
+
+
+def _executed_elsewhere(ran: Select[int], listed: Select[int | None]) -> Subquery:
+    """By group key, the checkpoint that a sweep ran though it does not list it."""
+    query = select(Checkpoint.group_key, func.min(Checkpoint.id).label("id")).group_by(Checkpoint.group_key)
+    return query.where(Checkpoint.id.in_(ran), Checkpoint.id.not_in(listed)).subquery("elsewhere")
 
 
 def _reached(session: Session, sweep: Sweep, entries: Subquery) -> dict[str, int]:

@@ -12,6 +12,7 @@ from api.cursors import Cursor
 from api.standing import entries_of_sweep, speaking_runs
 from pipeline.sweeps.comparison import CHANGES
 from pipeline.sweeps.models import CatalogueEntry, Model, Sweep
+from pipeline.sweeps.repository import checkpoints_by_id
 from pipeline.sweeps.service import rows_of_entries
 from pipeline.work.models import Outcome
 
@@ -30,12 +31,10 @@ def sweep_page(session: Session, sweep: Sweep, after: Cursor | None, limit: int)
 def _rows(session: Session, sweep: Sweep, found: Sequence[Row[Any]]) -> dict[int, dict[str, Any]]:
     """Model to its row in the sweep's report, for these rows of `entries_of_sweep`."""
     numbers = [row.id for row in found]
-    speakers = {row.speaker for row in found if row.speaker is not None}
-    query = select(CatalogueEntry).where(CatalogueEntry.snapshot_id == sweep.snapshot_id)
-    mine_or_speaking = or_(CatalogueEntry.id.in_(numbers), CatalogueEntry.checkpoint_id.in_(speakers))
-    known = {entry.id: entry for entry in session.scalars(query.where(mine_or_speaking))}
-    of_checkpoint = {entry.checkpoint_id: entry for entry in known.values()}
-    speaks = {row.checkpoint_id: of_checkpoint[row.speaker] for row in found if row.speaker is not None}
+    known = {entry.id: entry for entry in session.scalars(select(CatalogueEntry).where(CatalogueEntry.id.in_(numbers)))}
+    executed = {row.checkpoint_id: row.speaker for row in found if row.speaker is not None}
+    speakers = {speaker.id: speaker for speaker in checkpoints_by_id(session, set(executed.values()))}
+    speaks = {number: speakers[speaker] for number, speaker in executed.items()}
     rows = rows_of_entries(session, sweep, [known[number] for number in numbers], speaks)
     return {row.model_id: told for row, told in zip(found, rows, strict=True)}
 

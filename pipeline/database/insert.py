@@ -24,8 +24,12 @@ class Inserted(NamedTuple):
 def insert_or_return(session: Session, table: type[Row], key: dict[str, Any], values: dict[str, Any]) -> Inserted:
     """Insert a row unless one with the unique columns `key` exists; return the one that is stored.
 
-    One statement decides, so that two processes never both believe they made it. Column defaults apply.
+    One statement decides, so that two processes never both believe they made it. Column defaults apply. What is there
+    already, as in a sweep with nothing changed, is found without it.
     """
+    found = session.execute(select(table).filter_by(**key)).scalar_one_or_none()
+    if found is not None:
+        return Inserted(found, False)
     dialect = session.get_bind().dialect.name
     insert = (sqlite.insert if dialect == "sqlite" else postgresql.insert)(table)
     statement = insert.values(**key, **values).on_conflict_do_nothing(index_elements=list(key))

@@ -17,7 +17,7 @@ from pipeline.inspection.digest import config_digest
 from pipeline.releases.matching import family_of
 from pipeline.sweeps.changes import store_changes
 from pipeline.sweeps.errors import EmptyCatalogue
-from pipeline.sweeps.groups import group_key
+from pipeline.sweeps.groups import follow, group_key
 from pipeline.sweeps.models import CatalogueEntry, CatalogueSnapshot, Checkpoint, Model
 from pipeline.sweeps.repository import note_downloads, note_newest
 
@@ -107,7 +107,7 @@ def ensure_checkpoints(
 ) -> dict[str, int]:
     """The rows of these models at the entries' revisions, by name of the model.
 
-    An unpinned entry is named by the digest of its content.
+    An unpinned entry is named by the digest of its content. What is known of a new row's group is known of it at once.
     """
     wanted = {(models[entry.model_id], entry.identity): entry for entry in listed}
     now, shared = database_now(session), derived or Derived()
@@ -120,6 +120,7 @@ def ensure_checkpoints(
     columns = select(Checkpoint.model_id, Checkpoint.revision, Checkpoint.id)
     found = session.execute(columns.where(Checkpoint.model_id.in_([model for model, _ in wanted])))
     stored = {(model, revision): number for model, revision, number in found}
+    follow(session, [stored[key] for key in wanted])
     return {entry.model_id: stored[key] for key, entry in wanted.items()}
 
 

@@ -42,15 +42,20 @@ from pipeline.sweeps.models import (
 )
 from pipeline.work.models import ACTIVE_STATES, FailureRow, Outcome, Run, RunState
 
-_HONEST = ~CheckpointStatus.scripted
-_PASSES = _HONEST & (CheckpointStatus.outcome == Outcome.PASSED)
-CLAIMS: dict[str, ColumnElement[bool]] = {
-    "total": Model.id.is_not(None),
-    "supported": _HONEST & CheckpointStatus.supported,
-    "passing_real": _PASSES & (CheckpointStatus.weights == "real"),
-    "passing_synthetic": _PASSES & (CheckpointStatus.weights == "synthetic"),
-    "truncated": _PASSES & CheckpointStatus.depth.is_not(None),
-}
+
+def _claims(status: Any) -> dict[str, ColumnElement[bool]]:
+    """What a model's status must be to count in each figure; `status` has the columns of `CheckpointStatus`."""
+    honest = ~status.scripted
+    passes = honest & (status.outcome == Outcome.PASSED)
+    return {
+        "supported": honest & status.supported,
+        "passing_real": passes & (status.weights == "real"),
+        "passing_synthetic": passes & (status.weights == "synthetic"),
+        "truncated": passes & status.depth.is_not(None),
+    }
+
+
+CLAIMS: dict[str, ColumnElement[bool]] = {"total": Model.id.is_not(None), **_claims(CheckpointStatus)}
 """The figures of coverage, each with what a model (and its status, if it has one) must be to count; `total` first."""
 
 
@@ -93,6 +98,11 @@ def entries_of(session: Session, snapshot_id: int, top: int | None) -> list[Cata
     query = select(CatalogueEntry).where(CatalogueEntry.snapshot_id == snapshot_id)
     query = query.options(joinedload(CatalogueEntry.checkpoint))
     return list(session.scalars(query.order_by(CatalogueEntry.position).limit(top)))
+
+
+def checkpoints_by_id(session: Session, numbers: Iterable[int]) -> list[Checkpoint]:
+    """The checkpoints with these numbers, in the order of the numbers."""
+    return list(session.scalars(select(Checkpoint).where(Checkpoint.id.in_(numbers)).order_by(Checkpoint.id)))
 
 
 def unfinished_sweeps(session: Session) -> list[Sweep]:
@@ -288,15 +298,26 @@ def count_models_and_mark(session: Session, profile: str) -> tuple[Counted, bool
 
 def _count_models() -> Select[Any]:
     """The totals from the models, the claims from the statuses alone: no join of as many rows as there are models."""
-    claims = [claim for name, claim in CLAIMS.items() if name != "total"]
     listed = select(func.count(Model.id), func.coalesce(func.sum(Model.downloads), 0)).subquery("listed")
-    counts: list[ColumnElement[Any]] = [func.count().filter(claim) for claim in claims]
-    counts += [func.coalesce(func.sum(CheckpointStatus.downloads).filter(claim), 0) for claim in claims]
-    newest = CheckpointStatus.newest, CheckpointStatus.profile == bindparam("profile")
-    claimed = select(*counts).select_from(CheckpointStatus).where(*newest).subquery("claimed")
+    kinds = _kinds_of_statuses()
+    claims = _claims(kinds.c).values()
+    sums = (kinds.c.models, kinds.c.downloads)
+    counts = [_whole(func.sum(column).filter(claim)) for column in sums for claim in claims]
+    claimed = select(*counts).select_from(kinds).subquery("claimed")
     (rows, downloads), found = listed.c, list(claimed.c)
     figures = [rows, *found[: len(claims)], downloads, *found[len(claims) :]]
     return select(*figures, demo_mark()).select_from(listed.join(claimed, true()))
+
+
+def _kinds_of_statuses() -> Subquery:
+    """The newest checkpoints' statuses on a profile by all that a claim asks: a handful of rows, however many models.
+
+    The index of the figures has them in this order, so that each row is only compared with the one before it.
+    """
+    asked = [getattr(CheckpointStatus, name) for name in ("outcome", "supported", "scripted", "weights", "depth")]
+    query = select(*asked, func.count().label("models"), func.sum(CheckpointStatus.downloads).label("downloads"))
+    newest = CheckpointStatus.newest, CheckpointStatus.profile == bindparam("profile")
+    return query.where(*newest).group_by(*asked).subquery("kinds")
 
 
 _COUNT_MODELS = Prepared(_count_models)
@@ -304,11 +325,18 @@ _COUNT_MODELS = Prepared(_count_models)
 
 def count_by_family(session: Session, profile: str) -> dict[str, Counted]:
     """The figures by the family of each model's newest checkpoint."""
-    newest, models = _all_models(profile)
+    return _named(_COUNT_BY_FAMILY.run(session, profile=profile))
+
+
+def _count_by_family() -> Select[Any]:
+    newest, models = _all_models(bindparam("profile"))
     family = case(
         (CheckpointStatus.checkpoint_id.is_(None), "not inspected"), else_=func.coalesce(Checkpoint.family, "unknown")
     )
-    return _count_by(session, family, models.outerjoin(Checkpoint.__table__, Checkpoint.id == newest.c.id))
+    return _count_by(family, models.outerjoin(Checkpoint.__table__, Checkpoint.id == newest.c.id))
+
+
+_COUNT_BY_FAMILY = Prepared(_count_by_family)
 
 
 def count_by_release(session: Session, profile: str) -> dict[str, Counted]:
@@ -328,11 +356,21 @@ def count_by_profile(session: Session, profile: str) -> dict[str, Counted]:
 
 def count_by_op(session: Session, profile: str) -> dict[str, Counted]:
     """The figures by the operations that fail in the run each model's status rests on; a model counts under each."""
-    _, models = _all_models(profile)
+    return _named(_COUNT_BY_OP.run(session, profile=profile))
+
+
+def _count_by_op() -> Select[Any]:
+    _, models = _all_models(bindparam("profile"))
     failing = select(FailureRow.run_id, FailureRow.op).where(FailureRow.op != "").distinct().subquery("failing")
-    return _count_by(session, failing.c.op, models.join(failing, failing.c.run_id == CheckpointStatus.run_id))
+    return _count_by(failing.c.op, models.join(failing, failing.c.run_id == CheckpointStatus.run_id))
 
 
-def _count_by(session: Session, name: ColumnElement[str], source: FromClause) -> dict[str, Counted]:
-    rows = session.execute(select(name, *_figures()).select_from(source).group_by(name))
+_COUNT_BY_OP = Prepared(_count_by_op)
+
+
+def _count_by(name: ColumnElement[str], source: FromClause) -> Select[Any]:
+    return select(name, *_figures()).select_from(source).group_by(name)
+
+
+def _named(rows: Iterable[Sequence[Any]]) -> dict[str, Counted]:
     return {str(row[0]): _counted(row[1:]) for row in rows}

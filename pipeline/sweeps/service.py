@@ -15,8 +15,8 @@ from pipeline.review.repository import waiting_by_checkpoint
 from pipeline.sweeps import repository
 from pipeline.sweeps.catalogue import store_snapshot
 from pipeline.sweeps.changes import entered_with
-from pipeline.sweeps.groups import EXECUTED, speakers, standing_on
-from pipeline.sweeps.models import CatalogueEntry, CatalogueSnapshot, Sweep, SweepState
+from pipeline.sweeps.groups import EXECUTED, executed_elsewhere, speakers, standing_on
+from pipeline.sweeps.models import CatalogueEntry, CatalogueSnapshot, Checkpoint, Sweep, SweepState
 from pipeline.sweeps.schemas import SweepOptions
 from pipeline.work import flow
 from pipeline.work.environment import environment_digest
@@ -67,13 +67,15 @@ def _start(session: Session, snapshot: CatalogueSnapshot, options: SweepOptions)
 def queue_entries(session: Session, sweep: Sweep, requester: str | None = None) -> None:
     """Queue what a sweep needs; what is there already is linked. Safe to call again."""
     entries = repository.entries_of(session, sweep.snapshot_id, sweep.top)
-    speaks = speakers(entries, sweep.weights_mode, standing_on(session, sweep.profile))
+    standing = standing_on(session, sweep.profile)
+    speaks = speakers(entries, sweep.weights_mode, standing, executed_elsewhere(session, sweep))
     entered = entered_with(session, sweep.snapshot_id)
-    for entry in dict.fromkeys(speaks.values()):
-        if entry.checkpoint is not None:
+    with flow.told_at_the_end(session):
+        for speaker, followers in _followers(entries, speaks).items():
+            new = any(entry.model_id in entered for entry in followers)
             flow.schedule_inspect(
                 session,
-                entry.checkpoint,
+                speaker,
                 [sweep.id],
                 sweep.environment,
                 profile=sweep.profile,
@@ -83,14 +85,25 @@ def queue_entries(session: Session, sweep: Sweep, requester: str | None = None) 
                 request_id=sweep.request_id,
                 lane=Lane.REQUEST if requester else Lane.SWEEP,
                 requester=requester,
-                priority=NEW_FIRST * (entry.model_id in entered) - _place(entry),
-                downloads=entry.downloads,
+                priority=NEW_FIRST * new - _place(followers[0].position, speaker),
+                downloads=followers[0].downloads,
             )
 
 
-def _place(entry: CatalogueEntry) -> int:
-    parameters = (entry.checkpoint.facts.get("parameters") or 0) if entry.checkpoint else 0
-    return entry.position + (BIG_PENALTY if parameters > BIG_PARAMETERS else 0)
+def _followers(
+    entries: Sequence[CatalogueEntry], speaks: Mapping[int, Checkpoint]
+) -> dict[Checkpoint, list[CatalogueEntry]]:
+    """By the checkpoint that is executed, the entries it is executed for, in their order."""
+    found: dict[Checkpoint, list[CatalogueEntry]] = {}
+    for entry in entries:
+        if entry.checkpoint_id is not None:
+            found.setdefault(speaks[entry.checkpoint_id], []).append(entry)
+    return found
+
+
+def _place(position: int, speaker: Checkpoint) -> int:
+    parameters = speaker.facts.get("parameters") or 0
+    return position + (BIG_PENALTY if parameters > BIG_PARAMETERS else 0)
 
 
 def resume_sweep(session: Session, source: str, options: SweepOptions) -> Sweep | None:
@@ -126,7 +139,9 @@ def sweep_report(session: Session, sweep_id: int) -> dict[str, Any]:
     sweep = repository.get_sweep(session, sweep_id)
     runs = repository.sweep_runs(session, sweep_id)
     entries = repository.entries_of(session, sweep.snapshot_id, sweep.top)
-    speaks = speakers(entries, sweep.weights_mode, {run.checkpoint_id: EXECUTED for run, _ in runs})
+    ran = {run.checkpoint_id: EXECUTED for run, _ in runs}
+    elsewhere = repository.checkpoints_by_id(session, ran.keys() - {entry.checkpoint_id for entry in entries})
+    speaks = speakers(entries, sweep.weights_mode, ran, elsewhere)
     models = _model_rows(session, sweep, entries, speaks, [run for run, _ in runs])
     return {
         "sweep": sweep.id,
@@ -139,14 +154,13 @@ def sweep_report(session: Session, sweep_id: int) -> dict[str, Any]:
 
 
 def rows_of_entries(
-    session: Session, sweep: Sweep, entries: Sequence[CatalogueEntry], speaks: Mapping[int, CatalogueEntry]
+    session: Session, sweep: Sweep, entries: Sequence[CatalogueEntry], speaks: Mapping[int, Checkpoint]
 ) -> list[dict[str, Any]]:
     """The rows of `models` in the sweep's report for some of its entries: only the runs that speak for them are read.
 
-    `speaks` is checkpoint to the entry that is executed for it, as `groups.speakers` finds it over the whole sweep.
+    `speaks` is checkpoint to the one that is executed for it, as `groups.speakers` finds it over the whole sweep.
     """
-    executed = {speaker.checkpoint_id for speaker in speaks.values() if speaker.checkpoint_id is not None}
-    runs = repository.sweep_runs(session, sweep.id, sorted(executed))
+    runs = repository.sweep_runs(session, sweep.id, sorted({speaker.id for speaker in speaks.values()}))
     return _model_rows(session, sweep, entries, speaks, [run for run, _ in runs])
 
 
@@ -154,7 +168,7 @@ def _model_rows(
     session: Session,
     sweep: Sweep,
     entries: Sequence[CatalogueEntry],
-    speaks: Mapping[int, CatalogueEntry],
+    speaks: Mapping[int, Checkpoint],
     runs: Sequence[Run],
 ) -> list[dict[str, Any]]:
     """One row per entry. What is said of a checkpoint is told once, also where others of its group follow it."""
@@ -168,8 +182,8 @@ def _model_rows(
     rows = []
     for entry in entries:
         speaker = speaks.get(entry.checkpoint_id) if entry.checkpoint_id else None
-        said = told.get(speaker.checkpoint_id) if speaker and speaker.checkpoint_id else None
-        derived = speaker.model.name if speaker and speaker is not entry else None
+        said = told.get(speaker.id) if speaker else None
+        derived = speaker.model.name if speaker and speaker.id != entry.checkpoint_id else None
         base = {"model": entry.model.name, "rank": entry.rank, "downloads": entry.downloads, "derived_from": derived}
         rows.append({**base, **(said or _untold(entry, sweep.tier))})
     return rows
@@ -239,12 +253,12 @@ def adapter_label(session: Session, adapter_id: int | None) -> str | None:
 
 def _funnel(
     entries: Sequence[CatalogueEntry],
-    speaks: Mapping[int, CatalogueEntry],
+    speaks: Mapping[int, Checkpoint],
     runs: Sequence[Run],
     models: Sequence[dict[str, Any]],
 ) -> dict[str, int]:
     done = [run for run in runs if run.state == RunState.DONE and run.outcome in (Outcome.PASSED, Outcome.FAILED)]
-    members = Counter(speaker.checkpoint_id for speaker in speaks.values())
+    members = Counter(speaker.id for speaker in speaks.values())
     reached = {
         stage: sum(members[number] for number in {r.checkpoint_id for r in done if r.stage == stage})
         for stage in StageName

@@ -8,7 +8,8 @@ a sweep with nothing changed executes no model.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -58,6 +59,8 @@ CHECKPOINT_DIR = "checkpoint_dir"
 """Where inspection keeps the folder it found: it depends on the weights that were asked for."""
 PLACE = ("lane", "requester", "priority", "downloads")
 """A run's place in the queue; its followers inherit it."""
+UNTOLD = "statuses whose groups are to be told"
+"""In the session's `info`, while finished runs are passed on."""
 STATUS_STAGES = (StageName.INSPECT, StageName.CAPTURE, StageName.EXECUTE)
 
 
@@ -86,7 +89,28 @@ def recover(session: Session) -> Lost:
 
 
 def advance(session: Session, run: Run, sweep_ids: Sequence[int]) -> None:
-    """Pass a finished run on: its status is stored, its followers are made or linked."""
+    """Pass a finished run on: its status is stored, its followers are made or linked, then its group is told."""
+    with told_at_the_end(session):
+        _advance(session, run, sweep_ids)
+
+
+@contextmanager
+def told_at_the_end(session: Session) -> Iterator[None]:
+    """Groups are told once what has become of theirs, however many finished runs are passed through on the way."""
+    if UNTOLD in session.info:
+        yield
+        return
+    untold: dict[tuple[int, str], CheckpointStatus] = session.info.setdefault(UNTOLD, {})
+    try:
+        yield
+    finally:
+        del session.info[UNTOLD]
+    session.flush()
+    if untold:
+        groups.derive(session, *untold.values())
+
+
+def _advance(session: Session, run: Run, sweep_ids: Sequence[int]) -> None:
     if _is_informational(session, run):
         _note_stock(session, run)
         return
@@ -110,7 +134,7 @@ def _note_stock(session: Session, run: Run) -> None:
     status = session.get(CheckpointStatus, (run.checkpoint_id, run.profile))
     if status is not None:
         _set_stock(status, run)
-        _tell_the_group(session, run, status)
+        _tell_the_group_later(session, run, status)
 
 
 def _set_stock(status: CheckpointStatus, run: Run) -> None:
@@ -118,10 +142,9 @@ def _set_stock(status: CheckpointStatus, run: Run) -> None:
     status.stock_reason = run.reason
 
 
-def _tell_the_group(session: Session, run: Run, status: CheckpointStatus) -> None:
-    session.flush()
+def _tell_the_group_later(session: Session, run: Run, status: CheckpointStatus) -> None:
     if run.weights_mode == "synthetic":
-        groups.derive(session, status)
+        session.info[UNTOLD][status.checkpoint_id, status.profile] = status
 
 
 def schedule(session: Session, new: NewRun, sweep_ids: Sequence[int]) -> Run:
@@ -271,7 +294,7 @@ def _store_status(session: Session, run: Run) -> None:
         status.fingerprint = run.fingerprint or kept
     if run.adapter_id is None and run.stage != StageName.INSPECT:
         _set_stock(status, run)
-    _tell_the_group(session, run, status)
+    _tell_the_group_later(session, run, status)
 
 
 def _status_outcome(run: Run) -> str:

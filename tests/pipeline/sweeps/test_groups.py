@@ -7,16 +7,20 @@ from typing import Any
 
 import pytest
 
+from api import standing
+from api.sweep_rows import compare_counts, sweep_page
 from pipeline.catalogue.entry import CatalogueEntry, WeightsForm
 from pipeline.database.accounts import local_reviewer
 from pipeline.database.unit_of_work import reading, unit_of_work
+from pipeline.requests.service import create_request, request_status
 from pipeline.review import service as review
 from pipeline.review.models import CandidateRow
 from pipeline.settings import get_settings
+from pipeline.sweeps.catalogue import store_snapshot
 from pipeline.sweeps.coverage import coverage
 from pipeline.sweeps.groups import group_key
 from pipeline.sweeps.models import Checkpoint, CheckpointStatus
-from pipeline.sweeps.repository import sweep_runs
+from pipeline.sweeps.repository import get_sweep, sweep_runs
 from pipeline.sweeps.schemas import SweepOptions
 from pipeline.sweeps.service import start_sweep, sweep_report
 
@@ -101,6 +105,7 @@ def test_one_of_a_group_is_executed_and_the_others_follow(database: str, entry: 
     assert len({row["fingerprint"] for row in found["models"][:3]}) == 1
     with reading() as session:
         assert coverage(session, "profile-2026-08", "family")["passing_synthetic"] == 4
+        assert [point[1:] for point in standing.coverage_over_time(session, "profile-2026-08")] == [(0, 4)]
         families = {row.family for row in session.query(Checkpoint).filter(Checkpoint.group_key.is_not(None))}
         assert len(families) == 1
 
@@ -122,6 +127,92 @@ def test_a_model_that_joins_a_group_executes_nothing(database: str, entry: Entry
     assert drain() == []
     assert report(second)["executed"] == 0
     assert statuses()["a/stock-new"] == ("passed", "a/stock-1")
+
+
+def test_new_rows_of_known_groups_have_their_verdict_as_soon_as_they_are_listed(
+    database: str, entry: Entry, drain: Drain
+) -> None:
+    swept = [*of_one_group(entry, "a/stock-{}"), entry("a/remote", 4, config={**BERT, "hidden_size": 32})]
+    sweep(swept)
+    drain()
+    fresh = [*of_one_group(entry, "b/{}"), entry("b/4", 4, config={**BERT, "hidden_size": 32})]
+    with unit_of_work() as session:
+        store_snapshot(session, "test", [*fresh, entry("b/5", 5, config={**BERT, "hidden_size": 16})])
+    found = {name: said for name, said in statuses().items() if name.startswith("b/")}
+    assert found == {**dict.fromkeys(("b/1", "b/2", "b/3"), ("passed", "a/stock-1")), "b/4": ("failed", "a/remote")}
+    with reading() as session:
+        figures = coverage(session, "profile-2026-08", "family")
+        assert (figures["total"], figures["passing_synthetic"]) == (9, 6)
+        rows = {row.checkpoint.model.name: row for row in session.query(CheckpointStatus)}
+        names = ("run_id", "adapter_id", "weights", "tier", "fingerprint", "environment", "stock_causes")
+        told, teller = ([getattr(rows[name], key) for key in names] for name in ("b/2", "a/stock-1"))
+        assert told == teller
+        assert rows["b/2"].checkpoint.family == rows["a/stock-1"].checkpoint.family
+
+
+def test_a_sweep_over_new_rows_of_known_groups_executes_nothing(database: str, entry: Entry, drain: Drain) -> None:
+    sweep(of_one_group(entry, "a/stock-{}"))
+    drain()
+    second = sweep([*of_one_group(entry, "b/{}"), entry("b/stock-other", 4)])
+    drain()
+    found = report(second)
+    assert found["executed"] == 1
+    assert [(row["outcome"], row["derived_from"]) for row in found["models"]] == [
+        *[("passed", "a/stock-1")] * 3,
+        ("passed", None),
+    ]
+    assert found["funnel"]["executed"] == found["funnel"]["passed"] == 4
+    with reading() as session:
+        kept = get_sweep(session, second)
+        assert standing.funnel(session, kept) == found["funnel"]
+        assert [row for _, row in sweep_page(session, kept, None, 10)] == found["models"]
+        assert compare_counts(session, kept, kept).passing_in_both == 4
+
+
+def test_a_verdict_of_another_environment_is_not_taken_by_a_sweep(
+    database: str, entry: Entry, drain: Drain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep(of_one_group(entry, "a/stock-{}"))
+    drain()
+    monkeypatch.setattr("pipeline.sweeps.service.environment_digest", lambda _profile: "e" * 64)
+    second = sweep(of_one_group(entry, "b/stock-{}"))
+    drain()
+    assert report(second)["executed"] == 1
+    assert statuses()["b/stock-1"] == ("passed", None)
+    assert statuses()["b/stock-2"] == statuses()["a/stock-2"] == ("passed", "b/stock-1")
+
+
+def test_a_verdict_on_real_weights_is_told_to_no_new_row(database: str, entry: Entry, drain: Drain) -> None:
+    sweep(of_one_group(entry, "a/real-stock-{}"), weights="auto")
+    drain()
+    with unit_of_work() as session:
+        store_snapshot(session, "test", of_one_group(entry, "b/{}"))
+    assert not [name for name in statuses() if name.startswith("b/")]
+
+
+def test_a_request_for_a_configuration_is_about_the_model_it_names(database: str, entry: Entry, drain: Drain) -> None:
+    sweep(of_one_group(entry, "a/stock-{}"))
+    drain()
+    with unit_of_work() as session:
+        asked = create_request(session, "local/stock-c", "profile-2026-08", found=entry("local/stock-c", config=BERT))
+        number = asked.request.id
+    drain()
+    assert statuses()["local/stock-c"] == ("passed", None)
+    with reading() as session:
+        assert request_status(session, number)["result"]["derived_from"] is None
+
+
+def test_a_group_is_told_once_however_many_stages_are_passed_through(
+    database: str, entry: Entry, drain: Drain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep(of_one_group(entry, "a/stock-{}"))
+    drain()
+    told: list[str] = []
+    monkeypatch.setattr(
+        "pipeline.work.flow.groups.derive", lambda _session, *found: told.extend(row.outcome for row in found)
+    )
+    sweep(of_one_group(entry, "a/stock-{}"))
+    assert told == ["passed"]
 
 
 def test_where_real_weights_may_come_every_checkpoint_is_executed(database: str, entry: Entry, drain: Drain) -> None:
