@@ -4,10 +4,11 @@ Weights are synthetic, so one checkpoint per group is executed (`pipeline.sweeps
 is measured is the state of the bundled releases. The sweep is kept in the data folder: stopped at any moment, the same
 command goes on where it was; `cold sweep` adds up the time of all its parts. FILE is not copied into the repository.
 
-Groups (`--only`): `import` stores the rows; `sweep` is the cold sweep; `report` counts, by forecast and by execution,
-and writes `--page`, `--html`, `--csv` (with `--known` from kept forecasts only); `again` is the sweep with nothing
-changed and with 1,000 more rows; `rows` is a million rows on PostgreSQL; `ways` compares one worker with two, a kill
-and servers.
+Groups (`--only`): `import` stores the rows; `sweep` is the cold sweep; `full` is the full tier over the groups that
+matter most (`--first N` of them), a sweep of its own that is resumed alike; `report` counts, by forecast and by
+execution, and writes `--page`, `--html`, `--csv` (with `--known` from kept forecasts only); `again` is the sweep with
+nothing changed and with 1,000 more rows; `rows` is a million rows on PostgreSQL; `ways` compares one worker with two, a
+kill and servers.
 """
 
 from __future__ import annotations
@@ -30,8 +31,18 @@ import psutil
 from benchmarks.figures import Figure, main
 from benchmarks.installation import settings_of
 from benchmarks.kept import cache_folder
-from benchmarks.sweep_report import Outputs, calibration_figures, figures_of, report_of, write
-from benchmarks.sweep_sample import SAMPLE, measure_sample
+from benchmarks.sweep_full import choose, chosen_figures, extrapolation_figures, full_figures, section
+from benchmarks.sweep_report import (
+    FULL_TIER,
+    Outputs,
+    calibration_figures,
+    executed_by,
+    figures_of,
+    full_by,
+    report_of,
+    write,
+)
+from benchmarks.sweep_sample import SAMPLE, measure_sample, write_sample
 from benchmarks.sweep_size import ROWS, measure_size
 from pipeline.catalogue.entry import CatalogueEntry
 from pipeline.catalogue.service import load_catalogue
@@ -48,7 +59,7 @@ PROFILE = "profile-2026-08"
 WORKERS = 2
 GIB = 2**30
 ADDED = 1_000
-PARTS = "parts.json"
+PARTS, FULL_PARTS = "parts.json", "parts-full.json"
 
 
 @dataclass(frozen=True)
@@ -60,6 +71,7 @@ class Bench:
     top: int | None
     sample: int = SAMPLE
     rows: int = ROWS
+    first: int | None = None
     outputs: Outputs = field(default_factory=Outputs)
     more: dict[str, Any] = field(default_factory=dict)
     """What the JSON document holds beside the figures: the report, once it is made."""
@@ -110,11 +122,34 @@ def measure_report(bench: Bench) -> Iterator[Figure]:
     """Supported by forecast and passing by execution as far as the sweep has come; the files that are asked for."""
     entries = bench.entries()
     with installed(bench.data / "sweep") as settings:
-        report = report_of(entries, bench.data / "forecasts", PROFILE, settings, make=not bench.outputs.known)
+        made = not bench.outputs.known
+        report = report_of(entries, bench.data / "forecasts", PROFILE, settings, bench.catalog, make=made)
     bench.more["report"] = report
     figures = [*figures_of(report), *calibration_figures(report)]
     yield from figures
     write(report, figures, bench.outputs)
+
+
+def measure_full(bench: Bench) -> Iterator[Figure]:
+    """Every oracle at full depth for the groups that matter most, resumed if it was stopped; outside the 60 minutes."""
+    from pipeline.execution.weights import LARGEST_FULL_DEPTH
+
+    entries = bench.entries()
+    with installed(bench.data / "sweep") as settings:
+        told = executed_by(settings, bench.catalog)[0]
+        chosen = choose(entries, told, LARGEST_FULL_DEPTH)
+        yield from chosen_figures(chosen)
+        rows = chosen.rows[: bench.first]
+        if not rows:
+            return
+        file = write_sample(rows, Path(bench.catalog), bench.data / f"full-{len(rows)}")
+        options = replace(bench.options(), tier=FULL_TIER, top=None)
+        with parts(bench, FULL_PARTS) as spent:
+            run_sweep(settings, str(file), options, resume=True, progress=True)
+        yield Figure(f"{len(rows)} groups at the full tier", round(sum(spent), 1), "s", 0.0, tuple(spent), True)
+        found = section(entries, told, full_by(settings))
+    yield from extrapolation_figures(found)
+    yield from full_figures(found)
 
 
 def measure_again(bench: Bench) -> Iterator[Figure]:
@@ -156,9 +191,9 @@ def _added(bench: Bench) -> Iterator[Figure]:
 
 
 @contextmanager
-def parts(bench: Bench) -> Iterator[list[float]]:
-    """The seconds of every part of the sweep so far; this one is added and kept, also when it is stopped."""
-    file = bench.data / PARTS
+def parts(bench: Bench, name: str = PARTS) -> Iterator[list[float]]:
+    """The seconds of every part of a sweep so far; this one is added and kept, also when it is stopped."""
+    file = bench.data / name
     spent: list[float] = json.loads(file.read_text()) if file.is_file() else []
     began = time.monotonic()
     try:
@@ -212,6 +247,7 @@ def _resident(process: psutil.Process) -> int:
 GROUPS: dict[str, Callable[[Bench], Iterable[Figure]]] = {
     "import": measure_import,
     "sweep": measure_sweep,
+    "full": measure_full,
     "report": measure_report,
     "again": measure_again,
     "rows": measure_rows,
@@ -227,12 +263,13 @@ def measure(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--top", type=int)
     parser.add_argument("--sample", type=int, default=SAMPLE, help="rows of the group `ways`")
     parser.add_argument("--rows", type=int, default=ROWS, help="rows of the group `rows`")
+    parser.add_argument("--first", type=int, help="of the groups for the full tier, only the first; the others later")
     for name in ("page", "html", "csv"):
         parser.add_argument(f"--{name}", type=Path, help="file to write the report to")
     parser.add_argument("--known", action="store_true", help="report kept forecasts only, make none")
     chosen, others = parser.parse_known_args(arguments)
     outputs = Outputs(chosen.page, chosen.html, chosen.csv, chosen.known)
-    bench = Bench(chosen.catalog, chosen.data, chosen.top, chosen.sample, chosen.rows, outputs)
+    bench = Bench(chosen.catalog, chosen.data, chosen.top, chosen.sample, chosen.rows, chosen.first, outputs)
     groups = {name: partial(group, bench) for name, group in GROUPS.items()}
     return main(groups, __doc__, others, more=lambda: bench.more)
 

@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.sweep import Bench, parts
 from benchmarks.sweep_forecast import forecasts_of, speakers_of
+from benchmarks.sweep_full import section
 from benchmarks.sweep_report import Outputs, calibration_figures, figures_of, write
 from benchmarks.sweep_sample import stratified, write_sample
 from pipeline.catalogue.entry import CatalogueEntry
@@ -40,19 +41,24 @@ def test_the_group_with_most_downloads_is_forecast_first_and_dropped_rows_are_no
 
 
 def test_the_written_page_holds_the_figures_and_no_row_of_the_catalogue(tmp_path: Path) -> None:
-    report = catalogue_report(standings([listed(1), listed(2)], {}, {"a/1": {"outcome": "passed"}}))
+    entries = [listed(1), listed(2)]
+    told = {"a/1": {"outcome": "passed", "depth": "2 of 12", "worst_token_cosine": 0.999}}
+    full = {"a/1": {"outcome": "passed", "depth": None, "worst_token_cosine": 0.996}}
+    report = {**catalogue_report(standings(entries, {}, told)), "full_tier": section(entries, told, full)}
     figures = [*figures_of(report), *calibration_figures(report)]
     write(report, figures, Outputs(tmp_path / "p.md", tmp_path / "p.html", tmp_path / "p.csv"))
     for name in ("p.md", "p.html", "p.csv"):
         text = (tmp_path / name).read_text()
         assert "passing rows at the sweep tier" in text
         assert "a/1" not in text
+        assert "Full tier by family" in text
     assert "Figures and targets" in (tmp_path / "p.md").read_text()
 
 
 def test_what_was_not_executed_is_not_passing_and_a_missing_full_tier_is_not_measured() -> None:
-    forecast_only = standings([listed(1)], {}, {})
-    figures = {figure.name: figure for figure in figures_of(catalogue_report(forecast_only))}
+    report = catalogue_report(standings([listed(1)], {}, {}))
+    found = figures_of({**report, "full_tier": section([listed(1)], {}, {})})
+    figures = {figure.name: figure for figure in found}
     assert figures["passing rows at the sweep tier (executed)"].value == 0
     assert figures["downloads passing at the full tier"].value is None
     assert not figures["downloads passing at the full tier"].met
