@@ -29,6 +29,7 @@ BROWSER_ARGUMENTS = (
 def prepare(folder: Path, models: int) -> str:
     """A migrated and filled database in `folder`, which becomes the data directory; a one-time login code."""
     from benchmarks.many_models import fill
+    from benchmarks.many_reviews import add_reviews
     from pipeline.database import migrate
     from pipeline.database.accounts import issue, local_reviewer
     from pipeline.database.models import SessionKind
@@ -41,6 +42,7 @@ def prepare(folder: Path, models: int) -> str:
     with unit_of_work() as session:
         reviewer = local_reviewer(session)
         fill(session, models)
+        add_reviews(session, reviewer)
         return issue(session, reviewer, SessionKind.LOGIN, "benchmark").token
 
 

@@ -32,6 +32,7 @@ PAGES = {
     "review": "/review",
     "candidate": "/review/1",
     "rules": "/rules",
+    "all-rules": "/rules?state=all",
     "blind": "/blind",
     "requests": "/requests",
     "adapters": "/adapters",

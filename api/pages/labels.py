@@ -43,6 +43,7 @@ MARKS: dict[str, Mark] = {
     "verifying": Mark("▸", "being verified", "wait"),
     "refused": Mark("✗", "refused by the gate", "bad"),
     "inconclusive": Mark("?", "not enough evidence", "dim"),
+    "accepted": Mark("✓", "accepted", "good"),
     "rejected": Mark("✗", "rejected", "bad"),
     "changes": Mark("↺", "changes asked for", "wait"),
     "superseded": Mark("–", "replaced by a smaller set", "dim"),
