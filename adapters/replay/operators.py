@@ -51,6 +51,8 @@ _COPIES = (
     _aten.index_select.default,
     _aten.pad.default,
     _aten.roll.default,
+    _aten.select_scatter.default,
+    _aten.slice_scatter.default,
     _aten.stack.default,
     _aten.to.device,
     _aten.to.dtype,

@@ -11,6 +11,7 @@ from torch.export.graph_signature import InputKind
 
 from .calls import CALL
 from .errors import CaptureRefused
+from .writes import replace_write
 from .written import meta_of, written
 
 IDENTITIES = frozenset(
@@ -93,7 +94,7 @@ def _normalise_node(graph: fx.Graph, node: fx.Node) -> None:
         node.replace_all_uses_with(node.args[0])
         graph.erase_node(node)
     elif isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
-        _make_functional(graph, node)
+        replace_write(graph, node)
 
 
 def _is_inference_dropout(node: fx.Node, name: str) -> bool:
@@ -108,43 +109,6 @@ def _is_whole_slice(node: fx.Node, name: str) -> bool:
     source, dim, start, end, step = given
     size = source.meta["val"].shape[dim]
     return start in (None, 0) and step == 1 and (end is None or end >= size)
-
-
-def _make_functional(graph: fx.Graph, node: fx.Node) -> None:
-    """`y.add_(x)` → `add(y, x)` read by every later user of y. Raises CaptureRefused where memory is shared."""
-    target: Any = node.target
-    changed = node.args[0]
-    functional = _functional(target)
-    if functional is None or not isinstance(changed, fx.Node) or changed.op == "placeholder" or _is_shared(changed):
-        raise CaptureRefused(f"{target} writes to memory that others read; compute a new tensor instead")
-    with graph.inserting_before(node):
-        fresh = graph.call_function(functional, node.args, node.kwargs)
-    fresh.meta = node.meta
-    position = {n: i for i, n in enumerate(graph.nodes)}
-    for user in list(changed.users):
-        if position[user] > position[node]:
-            user.replace_input_with(changed, fresh)
-    node.replace_all_uses_with(fresh)
-    graph.erase_node(node)
-
-
-def _functional(target: Any) -> Any:
-    """`aten.add_.Tensor` → `aten.add.Tensor`; None where there is no counterpart of that name and overload."""
-    namespace, name, overload = str(target).split(".")
-    packet = getattr(getattr(torch.ops, namespace), name.removesuffix("_"), None)
-    return getattr(packet, overload, None) if name.endswith("_") else None
-
-
-def _is_shared(node: fx.Node) -> bool:
-    """True if the value is a view of another, or another is a view of it."""
-    return _is_view(node) or any(_is_view(user) for user in node.users)
-
-
-def _is_view(node: fx.Node) -> bool:
-    if not isinstance(node.target, torch._ops.OpOverload):
-        return node.op == "call_function"
-    returns = node.target._schema.returns
-    return any(r.alias_info is not None and not r.alias_info.is_write for r in returns)
 
 
 def write_graph(exported: Exported, call: Callable[[int], dict[str, Any]] | None = None) -> dict[str, Any]:
