@@ -22,15 +22,16 @@ def model_facts(model: Any) -> Facts:
     heads = getattr(config, "num_attention_heads", None)
     width = getattr(config, "hidden_size", None)
     head_dim = getattr(config, "head_dim", None) or (width // heads if heads and width else None)
+    parts = parts_of(model)
     return Facts(
         head_dim=head_dim,
         causal=is_causal(model),
-        relative_bias=any(path.endswith("relative_attention_bias") for path, _ in model.named_modules()),
+        relative_bias="P47" in parts,
         counted_positions=counts_positions_by_id(model),
         rotary=has_rotary(model),
         fused=fused_width(model) if has_rotary(model) else 0,
         elementwise=elementwise_modules(model),
-        parts=parts_of(model),
+        parts=parts,
         inner=ragged_inner(model),
         width=ragged_width(model, width),
         pools=pools_at_the_end(model),
@@ -52,6 +53,7 @@ LOCATED = (
     "P42",
     "P45",
     "P46",
+    "P47",
     "P48",
     "P49",
     "P50",

@@ -21,7 +21,7 @@ STICK = 64
 class Facts:
     """Structural facts of the model: size of its attention heads, and the class of each element-wise module by path.
 
-    `relative_bias` says that a table of biases by distance is added to the scores, `counted_positions` that positions
+    `relative_bias` says that one bias by distance is made for all blocks at once, `counted_positions` that positions
     are counted over ids that are not padding. `rotary` says that queries and keys are turned by position, `fused` how
     wide a projection is that gives query, key and value at once (0: there is none that P27 splits). `parts` holds, for
     patterns that say so themselves, the module paths they act on (layer numbers as `*`); `inner` is the inner size of
@@ -303,7 +303,7 @@ def rms_norm(failure: Failure, _facts: Facts) -> PatternUse:
     return PatternUse("P10", {"scale": 64.0 if failure.kind is FailureKind.NON_FINITE else 1.0})
 
 
-OWN_MASKS = ("P52", "P96", "P08")
+OWN_MASKS = ("P08", "P49", "P52", "P96")
 """Patterns that replace attention together with the masks that go with it."""
 
 
@@ -340,9 +340,9 @@ def convolves(failure: Failure, facts: Facts) -> bool:
 
 
 def uses_mask(failure: Failure, facts: Facts) -> bool:
-    """True for a mask, but for what P48 makes on the host or P49 and P50 replace."""
+    """True for a mask, but for what P48 makes on the host and for models whose attention brings its own masks."""
     own = any(facts.parts.get(pattern) for pattern in OWN_MASKS)
-    other = own or makes_block_bias(failure, facts) or at("P49", failure, facts)
+    other = own or makes_block_bias(failure, facts)
     return from_masks(failure) and not from_pooling(failure) and not other
 
 

@@ -61,7 +61,7 @@ class Pattern:
 DTYPE_RANGE = ("float16", "bfloat16", "float32")
 """Dtypes by exponent range, smallest first; float32 is last because the device computes little in it."""
 
-INSTEAD: dict[str, frozenset[str]] = {"P40": frozenset({"P45", "P52", "P96", "P08"})}
+INSTEAD: dict[str, frozenset[str]] = {"P40": frozenset({"P45", "P49", "P52", "P96", "P08"})}
 """Patterns that serve where another is needed."""
 
 COVERED_BY: dict[str, tuple[str, ...]] = {

@@ -78,6 +78,12 @@ def test_length_padding_brings_the_mask_it_needs(diagnose: Diagnose, context: Dr
     assert candidate.patches[0].cures[0].endswith("needed by P63")
 
 
+def test_length_padding_brings_no_mask_where_attention_makes_its_own(diagnose: Diagnose, context: DraftContext) -> None:
+    """DeBERTa's takes none: with P40 the set would not apply."""
+    causes = [diagnose(("P63", {})), diagnose(("P49", {}))]
+    assert patterns(only(RulesDrafter(), causes, context)) == ["P30", "P49", "P63"]
+
+
 def test_grouped_keys_bring_the_mask_without_which_they_refuse_a_causal_model(
     diagnose: Diagnose, context: DraftContext
 ) -> None:

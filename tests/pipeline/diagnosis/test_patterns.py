@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from transformers import T5Config, T5EncoderModel
+from transformers import MPNetConfig, MPNetModel, T5Config, T5EncoderModel
 
 from adapters.patches.registry import PATTERNS
 from agents.types import Failure, FailureKind, PatternUse
@@ -304,6 +304,16 @@ def test_where_patterns_act_is_read_from_the_model() -> None:
     assert "encoder.block.*.layer.*.layer_norm" in facts.parts["P10"]
     assert facts.inner == 72
     assert "P11" not in facts.parts
+    assert not facts.relative_bias
+
+
+def test_one_bias_for_all_blocks_is_told_from_a_bias_that_a_block_makes() -> None:
+    """The one is P47's, the other P48's."""
+    config = MPNetConfig(vocab_size=9, hidden_size=64, num_hidden_layers=1, num_attention_heads=1, intermediate_size=64)
+    with torch.device("meta"):
+        facts = model_facts(MPNetModel(config))
+    assert facts.relative_bias
+    assert facts.parts["P47"] == {"encoder"}
 
 
 @pytest.mark.parametrize("pattern", ["P52", "P96"])
@@ -315,3 +325,12 @@ def test_attention_in_a_window_brings_its_masks_with_it(pattern: str) -> None:
     assert ids(mask, facts) == [pattern]
     assert ids(mask, Facts(64)) == ["P40"]
     assert pattern not in ids(failure("unsupported_op", "aten.pow.Scalar", module="encoder.layer.*"), facts)
+
+
+def test_attention_that_makes_a_mask_of_pairs_asks_for_no_other() -> None:
+    """DeBERTa's convolution blanks padding by a mask of its own; no prepared mask could be given to the model."""
+    facts = Facts(64, parts={"P49": frozenset({"encoder"}), "P51": frozenset({"encoder.conv"})})
+    blanks = failure("unsupported_op", "aten.masked_fill.Scalar", module="encoder.conv", dtypes=("float16", "bool"))
+    pairs = failure("unsupported_op", "aten.bitwise_not.default", module="encoder", dtypes=("bool",), place="outside")
+    assert ids(blanks, facts) == ["P51"]
+    assert ids(pairs, facts) == ["P49"]
