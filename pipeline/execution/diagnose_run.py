@@ -91,12 +91,18 @@ def search_cured(model: Any, raised: list[Diagnosis]) -> Search:
     with adapters.adapt(model, patches=cures(raised), device="cpu", dtype=torch.float32, compile=False):
         blocks = [(b.path, b.module) for b in find_blocks(model)]
         usual = input_variants(model.config, longest_input(model))
-        return silent_causes(model, blocks, usual, rare_variants(model))
+        return silent_causes(model, blocks, usual, rare_variants(model), dtype=search_dtype(raised))
+
+
+def search_dtype(diagnoses: list[Diagnosis]) -> torch.dtype:
+    """The 16-bit dtype that the loud causes ask for: code that only float16 runs into would be refused again."""
+    asked = {u.parameters.get("dtype") for d in diagnoses for u in d.patterns if u.pattern == "P56"}
+    return torch.bfloat16 if "bfloat16" in asked else torch.float16
 
 
 CURES_ON_CPU = frozenset(
-    {"P06", "P08", "P14", "P18", "P20", "P21", "P22", "P23", "P27", "P28", "P32", "P40", "P45", "P47", "P51",
-     "P97"}
+    {"P06", "P08", "P14", "P18", "P20", "P21", "P22", "P23", "P27", "P28", "P32", "P40", "P45", "P47", "P48",
+     "P51", "P97"}
 )  # fmt: skip
 """Patterns that change what a block computes with; the others act on placement, dtype or layout only."""
 

@@ -12,6 +12,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from pipeline.diagnosis.provenance import module_path, source_line
+from pipeline.diagnosis.wrong_values.narrow import NARROW, narrow_dtype
 from pipeline.diagnosis.wrong_values.programs import Operation, Program, Ref, selected
 from pipeline.diagnosis.wrong_values.rounding import is_dense
 
@@ -85,6 +86,14 @@ def run_noting(
             handle.remove()
 
 
+def without_hooks(block: torch.nn.Module) -> torch.nn.Module:
+    """A copy that takes its arguments as they are: recorded calls have what hooks in front of the block made."""
+    copied = copy.deepcopy(block)
+    copied._forward_pre_hooks.clear()
+    copied._forward_pre_hooks_with_kwargs.clear()
+    return copied
+
+
 def main_output(output: Any) -> torch.Tensor:
     """The hidden states a block returns: its result, or the first of several."""
     first = output if isinstance(output, torch.Tensor) else output[0]
@@ -152,12 +161,12 @@ _UNTRACED = (
 
 
 def graph_of(call: BlockCall) -> BlockGraph:
-    """Trace a block call in fp16 and give every value its fp32 value on the CPU, from 16-bit weights and inputs.
+    """Trace a block call in 16 bits and give every value its fp32 value on the CPU, from fp16 weights and inputs.
 
     Raises Untraceable.
     """
-    narrow = copy.deepcopy(call.block).half()
-    args, kwargs = pytree.tree_map_only(torch.Tensor, _half, (call.args, call.kwargs))
+    narrow = without_hooks(call.block).to(narrow_dtype())
+    args, kwargs = pytree.tree_map_only(torch.Tensor, _narrow, (call.args, call.kwargs))
     try:
         with torch.no_grad():
             program = torch.export.export(narrow, args, kwargs, strict=False)
@@ -167,13 +176,13 @@ def graph_of(call: BlockCall) -> BlockGraph:
         raise Untraceable(f"{type(call.block).__name__}: {reason}") from error
 
 
-def _half(value: torch.Tensor) -> torch.Tensor:
-    return value.half() if value.dtype == torch.float32 else value
+def _narrow(value: torch.Tensor) -> torch.Tensor:
+    return value.to(narrow_dtype()) if value.dtype == torch.float32 else value
 
 
 def _single(value: Any) -> Any:
     """A 16-bit tensor as fp32: the reference computes in fp32 on values the device can hold."""
-    return value.float() if isinstance(value, torch.Tensor) and value.dtype == torch.float16 else value
+    return value.float() if isinstance(value, torch.Tensor) and value.dtype in NARROW else value
 
 
 def _evaluated(program: Any, call: BlockCall) -> BlockGraph:
@@ -211,10 +220,10 @@ def computed(operation: Operation, values: dict[str, Any]) -> Any:
 
 
 def _filled(argument: Any, values: dict[str, Any]) -> Any:
-    """An argument with values for references; the reference run has fp32 where the device has fp16."""
+    """An argument with values for references; the reference run has fp32 where the device has 16 bits."""
     if isinstance(argument, Ref):
         return values[argument.name]
-    if argument is torch.float16:
+    if argument in NARROW:
         return torch.float32
     if isinstance(argument, dict):
         return {k: _filled(v, values) for k, v in argument.items()}
@@ -239,7 +248,8 @@ def _referring(argument: Any, names: dict[Any, str], constants: dict[str, Any]) 
 
 def _placeholders(program: Any, call: BlockCall) -> dict[Any, Any]:
     signature = program.graph_signature
-    state = {**program.state_dict, **program.constants}
+    weights = {n: t.half() if t.dtype is torch.float32 else t for n, t in call.block.state_dict().items()}
+    state = {**program.state_dict, **program.constants, **weights}
     lifted = {
         **signature.inputs_to_parameters,
         **signature.inputs_to_buffers,

@@ -6,7 +6,6 @@ error stands that of an ideal 16-bit run of the same chain.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from pipeline.diagnosis.wrong_values.blocks import BlockCall, main_output, rounded_half
+from pipeline.diagnosis.wrong_values.blocks import BlockCall, main_output, rounded_half, without_hooks
 from pipeline.diagnosis.wrong_values.compare import Difference, difference, ideal_results, relative
 from pipeline.diagnosis.wrong_values.device_runs import DeviceBlocks, fetch, upload
 from pipeline.diagnosis.wrong_values.rounding import Mode, ideal_run
@@ -75,7 +74,7 @@ def boundaries(calls: Sequence[BlockCall], real: torch.Tensor | None = None) -> 
 
 
 def _one(call: BlockCall, link: torch.Tensor | None, chain: _Chain, placed: DeviceBlocks) -> Boundary:
-    on_cpu = copy.deepcopy(call.block).half().float()
+    on_cpu = without_hooks(call.block).half().float()
     on_device = placed.place(call.block)
     arguments = pytree.tree_map(rounded_half, (call.args, call.kwargs))
     given = _with(call, arguments, link, None if chain.reference is None else rounded_half(chain.reference))

@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from pipeline.diagnosis.wrong_values.narrow import narrow_dtype
+
 DEVICE = "spyre"
 DEVICE_MAX = 8.5e9
 """About the largest value of the device's 16 bits. Beyond it lie the fills of masks, which become -inf on the host."""
@@ -29,10 +31,10 @@ class Refused(Exception):
 
 
 def upload(value: Any, dtype: torch.dtype | None = None) -> Any:
-    """A CPU tensor on the device, fp32 as fp16 (or `dtype`), strides kept; a view of more keeps its offset too."""
+    """A CPU tensor on the device, fp32 in the search's dtype (or `dtype`), strides kept, and the offset of a view."""
     if not isinstance(value, torch.Tensor):
         return value
-    wanted = dtype or (torch.float16 if value.dtype == torch.float32 else value.dtype)
+    wanted = dtype or (narrow_dtype() if value.dtype == torch.float32 else value.dtype)
     if value.storage_offset() == 0:
         return _moved(value, wanted)
     whole = torch.as_strided(value, (value.untyped_storage().nbytes() // value.itemsize,), (1,), 0)
@@ -46,6 +48,8 @@ def _moved(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         return value.to(DEVICE)
     if only_device_holds(value):
         return value.to(DEVICE).to(dtype)
+    if dtype is torch.bfloat16:  # the device keeps of it what float16 has
+        return filled_as(value, torch.float16).half().to(DEVICE).to(dtype)
     return (value if value.dtype == dtype else filled_as(value, dtype)).to(dtype).to(DEVICE)
 
 
@@ -85,11 +89,11 @@ class DeviceBlocks:
         self._compiled: dict[type, Callable[..., Any]] = {}
 
     def place(self, block: torch.nn.Module) -> Callable[..., Any]:
-        """A compiled fp16 copy of `block` on the device; raises Refused when called, if the device refuses it."""
+        """A compiled 16-bit copy of `block` on the device; raises Refused when called, if the device refuses it."""
         kind = type(block)
         if kind not in self._compiled:
             self._compiled[kind] = torch.compile(_forward_of(block), fullgraph=True, dynamic=False)
-        moved = copy.deepcopy(block).half().to(DEVICE)
+        moved = copy.deepcopy(block).half().to(DEVICE).to(narrow_dtype())
         bound = types.MethodType(self._compiled[kind], moved)
 
         def call(*args: Any, **kwargs: Any) -> Any:

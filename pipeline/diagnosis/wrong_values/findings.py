@@ -14,6 +14,7 @@ from pipeline.diagnosis.region import region_of
 from pipeline.diagnosis.wrong_values.boundaries import Boundary
 from pipeline.diagnosis.wrong_values.compare import Difference
 from pipeline.diagnosis.wrong_values.experiments import Condition, Mended
+from pipeline.diagnosis.wrong_values.narrow import narrow_name
 from pipeline.diagnosis.wrong_values.programs import Operation, Program
 
 ALWAYS = Condition("value", "wrong for contiguous operands at a length of whole sticks")
@@ -77,7 +78,7 @@ def _failure(operation: Operation, program: Program, found: Difference, conditio
         shapes=tuple(tuple(i.value.shape) for i in program.inputs),
         dtypes=tuple(str(i.dtype).removeprefix("torch.") for i in program.inputs),
         scalars=(condition.name, *operation.scalars()),
-        dtype_run="float16",
+        dtype_run=narrow_name(),
     )
 
 
@@ -130,9 +131,9 @@ def block_failure(boundary: Boundary, cause: str, text: str) -> Failure:
         module=re.sub(r"(^|\.)\d+(?=\.|$)", r"\1*", boundary.call.path),
         message=text,
         shapes=(tuple(boundary.call.output.shape),),
-        dtypes=("float16",),
+        dtypes=(narrow_name(),),
         scalars=(cause,),
-        dtype_run="float16",
+        dtype_run=narrow_name(),
     )
 
 

@@ -24,6 +24,7 @@ from pipeline.diagnosis.wrong_values.compare import Difference, difference, idea
 from pipeline.diagnosis.wrong_values.device_runs import DEVICE, REFUSED, Refused, fetch, upload
 from pipeline.diagnosis.wrong_values.experiments import mending
 from pipeline.diagnosis.wrong_values.findings import Finding, operation_findings
+from pipeline.diagnosis.wrong_values.narrow import narrow_dtype
 from pipeline.diagnosis.wrong_values.programs import Operation, Program, Ref, selected
 
 
@@ -100,7 +101,7 @@ def _compared(part: Part) -> Difference:
 
 def _on_device(part: Part) -> torch.Tensor:
     try:
-        moved = copy.deepcopy(part.module).half().to(DEVICE)
+        moved = copy.deepcopy(part.module).half().to(DEVICE).to(narrow_dtype())
         args, kwargs = pytree.tree_map(upload, pytree.tree_map(rounded_half, (part.args, part.kwargs)))
         with torch.no_grad():
             return main_output(moved(*args, **kwargs))

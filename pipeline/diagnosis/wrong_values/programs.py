@@ -14,6 +14,7 @@ import torch
 
 from pipeline.diagnosis.wrong_values.compare import Difference, difference, ideal_results, worst
 from pipeline.diagnosis.wrong_values.device_runs import run_compiled, upload
+from pipeline.diagnosis.wrong_values.narrow import narrow_dtype
 
 VIEWS = frozenset(
     [
@@ -149,7 +150,7 @@ class Program:
 
     def in_dtype(self, dtype: torch.dtype) -> Program:
         """The same program with `dtype` in the place of the 16-bit dtype."""
-        inputs = tuple(replace(i, dtype=dtype) if i.dtype == torch.float16 else i for i in self.inputs)
+        inputs = tuple(replace(i, dtype=dtype) if i.dtype == self.run_dtype else i for i in self.inputs)
         return replace(self, inputs=inputs, run_dtype=dtype)
 
     def with_values(self, values: Iterable[torch.Tensor]) -> Program:
@@ -221,7 +222,7 @@ def text_of(value: Any) -> str:
         return f"({''.join(f'{text_of(v)}, ' for v in value)})"
     if isinstance(value, torch.device):
         return "device"
-    if value is torch.float16:
+    if value is torch.float16 or value is narrow_dtype():
         return "half"
     return repr(value)
 
@@ -240,7 +241,7 @@ def selected(operations: Sequence[Operation], values: dict[str, Any], dtypes: di
     if not outputs:
         return None
     inputs = tuple(Input(n, values[n], dtypes.get(n, values[n].dtype)) for n in read)
-    return Program(tuple(operations), inputs, tuple(outputs))
+    return Program(tuple(operations), inputs, tuple(outputs), narrow_dtype())
 
 
 def exposing(program: Program, values: dict[str, Any]) -> Program:

@@ -47,6 +47,7 @@ from pipeline.diagnosis.wrong_values.findings import (
     unexplained_finding,
 )
 from pipeline.diagnosis.wrong_values.fusion import Fused, smallest_ending, smallest_wrong
+from pipeline.diagnosis.wrong_values.narrow import searched_in
 from pipeline.diagnosis.wrong_values.outside import outside_findings, outside_modules, record_parts
 from pipeline.diagnosis.wrong_values.programs import Operation, Program
 from pipeline.diagnosis.wrong_values.reference import bad_reference
@@ -78,12 +79,24 @@ def silent_causes(
     blocks: Blocks,
     variants: Mapping[str, Mapping[str, torch.Tensor]],
     rare: Mapping[str, Mapping[str, torch.Tensor]] | None = None,
+    dtype: torch.dtype = torch.float16,
 ) -> Search:
     """What the device gets wrong in silence, over several kinds of input (`variants`: name to host inputs).
 
     `model` is on the CPU in fp32, its loud causes cured. A variant that the device refuses is noted in `refused`. Of
     `rare` kinds of input only the first block of each class is compared: what depends on padding or length shows there.
+    `dtype` is the 16-bit one that the model's code sees on the device.
     """
+    with searched_in(dtype):
+        return _search(model, blocks, variants, rare or {})
+
+
+def _search(
+    model: torch.nn.Module,
+    blocks: Blocks,
+    variants: Mapping[str, Mapping[str, torch.Tensor]],
+    rare: Mapping[str, Mapping[str, torch.Tensor]],
+) -> Search:
     search, looker, found = Search(), _Looker(), []  # type: Search, _Looker, list[Finding]
     apart = outside_modules(model, [path for path, _ in blocks])
     for variant, inputs in variants.items():
@@ -98,7 +111,7 @@ def silent_causes(
         search.curves[variant] = [b.point() for b in curve]
         found += merged(list(looker.judge(curve, variant)))
         found += merged(list(outside_findings(record_parts(model, apart, dict(inputs)), variant)))
-    for variant, inputs in (rare or {}).items():
+    for variant, inputs in rare.items():
         found += merged(list(_of_rare(model, blocks, inputs, variant, looker, search)))
     search.findings = merged(found, add=False)
     return search
