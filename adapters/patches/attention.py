@@ -111,7 +111,7 @@ def _by_group(added: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> to
     if group == 1:
         return added
     if added.shape[1] == 1:
-        return added.repeat(1, 1, group, 1)
+        return torch.cat([added] * group, dim=2)  # `repeat` would leave the graph for the CPU
     return added.reshape(added.shape[0], key.shape[1], -1, added.shape[-1])
 
 

@@ -287,9 +287,19 @@ def repeats_keys(failure: Failure, facts: Facts) -> bool:
     return failure.kind in BROKEN and five and bool(facts.parts.get("P55")) and failure.source.startswith("sdpa_")
 
 
+def reads_repeated(failure: Failure, facts: Facts) -> bool:
+    """True where attention is wrong for keys that a view repeats: copies made before they are repeated mend nothing."""
+    five = any(len(shape) == 5 for shape in failure.shapes)
+    wrong = is_wrong("scaled_dot_product_attention", "layout")(failure, facts)
+    return wrong and five and bool(facts.parts.get("P55") or facts.parts.get("P42"))
+
+
 def reads_transposed(failure: Failure, facts: Facts) -> bool:
-    """True where the norm of single heads is refused, or wrong, for the transposed tensor that it reads."""
-    wrong = failure.kind is FailureKind.WRONG_VALUES and failure.scalars[:1] == ("layout",)
+    """True where the norm of single heads is refused, or wrong, for the transposed tensor that it reads.
+
+    It may be wrong only in one graph with the copy of its result.
+    """
+    wrong = failure.kind is FailureKind.WRONG_VALUES and failure.scalars[:1] in (("layout",), ("fused",))
     return (wrong or failure.kind is FailureKind.LAYOUT) and inside("P60", failure, facts)
 
 
@@ -398,7 +408,12 @@ ROWS: tuple[Row, ...] = (
     Row(lambda f, facts: pools_itself(f, facts) and not from_pooling(f), constant("P80", placement="host")),
     Row(lambda f, _: from_pooling(f) and packet(f.op) in NORMALISING, constant("P12", placement="host")),
     Row(in_elementwise_module, lambda f, facts: PatternUse("P01", {"module_class": module_class(f, facts)})),
-    Row(is_wrong("scaled_dot_product_attention", "layout"), constant("P54")),
+    Row(
+        lambda f, facts: is_wrong("scaled_dot_product_attention", "layout")(f, facts) and not reads_repeated(f, facts),
+        constant("P54"),
+    ),
+    Row(reads_repeated, constant("P55")),
+    Row(reads_repeated, constant("P42")),
     Row(
         lambda f, facts: asks_for_length(f, facts) and not facts.parts.get("P99"),
         lambda _f, facts: PatternUse(

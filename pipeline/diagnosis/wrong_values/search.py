@@ -213,18 +213,26 @@ class _Looker:
     def _inside(self, boundary: Boundary, variant: str) -> Iterator[Finding]:
         """The wrong operations of one block, and what is wrong only fused.
 
-        Suspects of the whole block are tried by themselves; without one the smallest wrong run is searched, and without
-        that each operation. What is wrong as it was for earlier inputs is not looked into again.
+        Suspects of the whole block are tried by themselves, then what lies beside them: a suspect that explains much
+        must not hide what is wrong only fused. Without a suspect the smallest wrong run is searched, and without that
+        each operation. What is wrong as it was for earlier inputs is not looked into again.
         """
         graph = graph_of(boundary.call)
         size, suspected = len(graph.operations), list(self._suspected(graph, variant))
         yield from suspected
         if suspected:
+            yield from self._beside(graph, variant)
             return
         found = list(self._stretch(graph, 0, size, variant))
         for position in () if found else range(size):
             found += self._operation(graph.operations[position], graph.single(position), graph, variant)
         yield from found
+
+    def _beside(self, graph: BlockGraph, variant: str) -> Iterator[Finding]:
+        """What is wrong in the stretches before, between and behind the operations known to be wrong."""
+        known = sorted(n for kind, n in self._known if kind is graph.kind)
+        for start, stop in pairwise([-1, *known, len(graph.operations)]):
+            yield from self._stretch(graph, start + 1, stop, variant)
 
     def _suspected(self, graph: BlockGraph, variant: str) -> Iterator[Finding]:
         """The causes at suspects of the whole block."""

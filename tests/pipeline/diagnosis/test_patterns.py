@@ -72,6 +72,20 @@ def test_each_silent_cause_has_its_own_pattern() -> None:
     assert ids(failure("wrong_values", "block", scalars=("border",)), Facts(64)) == ["P61"]
 
 
+def test_attention_that_reads_keys_repeated_by_a_view_needs_them_grouped_not_copied_before() -> None:
+    sdpa = "aten.scaled_dot_product_attention.default"
+    repeated = failure("wrong_values", sdpa, scalars=("layout",), shapes=((2, 1, 3, 128, 256), (2, 3, 128, 256)))
+    assert ids(repeated, Facts(256, parts={"P55": frozenset({"x"}), "P42": frozenset({"x"})})) == ["P55", "P42"]
+    assert ids(repeated, Facts(256)) == ["P54"]
+
+
+def test_a_norm_of_heads_that_is_wrong_with_the_copy_of_its_result_reads_a_copy_itself() -> None:
+    facts = Facts(256, parts={"P60": frozenset({"x.*.q_norm"})})
+    fused = failure("wrong_values", "aten.mul.Tensor", module="x.*.q_norm", scalars=("fused", "aten.contiguous"))
+    assert ids(fused, facts) == ["P60"]
+    assert ids(replace(fused, module="x.*.mlp"), facts) == []
+
+
 def test_padding_side_follows_causality_but_never_moves_learned_positions() -> None:
     sdpa = failure("wrong_values", "aten.scaled_dot_product_attention.default", scalars=("length",))
     assert patterns_for(sdpa, Facts(64, causal=True, rotary=True))[0].parameters["side"] == "left"

@@ -21,11 +21,15 @@ FOUND = {
 
 
 def searched(profile: str) -> dict[str, Any]:
-    script = Path(__file__).with_name("search_tiny.py")
-    done = subprocess.run([sys.executable, str(script), profile], capture_output=True, text=True, timeout=280)
-    assert done.returncode == 0, done.stderr[-3000:]
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    answer: dict[str, Any] = printed("search_tiny.py", profile)
     return answer
+
+
+def printed(script: str, *arguments: str) -> Any:
+    path = Path(__file__).with_name(script)
+    done = subprocess.run([sys.executable, str(path), *arguments], capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.mark.parametrize("profile", FOUND)
@@ -41,3 +45,10 @@ def test_the_silent_causes_of_a_profile_are_found(profile: str) -> None:
     assert [point["block"] for point in curve] == ["encoder.layer.0", "encoder.layer.1"]
     if not FOUND[profile]:
         assert all(point["own"] < point["own_explained"] < 0.01 for point in curve)
+
+
+def test_attention_that_is_wrong_does_not_hide_a_norm_that_is_wrong_only_fused() -> None:
+    causes = {(op, module.split(".")[-1]): (cause, uses) for op, module, cause, uses in printed("search_heads.py")}
+    assert causes[SDPA, "self_attn"] == ("layout", ["P55", "P42"])
+    cause, uses = causes["aten.mul.Tensor", "q_norm"]
+    assert (cause, uses[0]) == ("fused", "P60")
