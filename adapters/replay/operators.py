@@ -24,6 +24,7 @@ _VIEWS = (
     _aten.repeat.default,
     _aten.repeat_interleave.self_int,
     _aten.reshape.default,
+    _aten.reshape_as.default,
     _aten.select.int,
     _aten.slice.Tensor,
     _aten.split.Tensor,

@@ -24,6 +24,7 @@ VIEWS = frozenset(
         "transpose.int",
         "permute.default",
         "reshape.default",
+        "reshape_as.default",
         "expand.default",
         "expand_as.default",
         "unsqueeze.default",

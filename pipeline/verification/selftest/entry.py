@@ -93,13 +93,17 @@ class Cheat:
 
 @dataclass(frozen=True)
 class Honest:
-    """A candidate that must be accepted: a pattern of the catalogue on a stock model."""
+    """A candidate that must be accepted: a pattern of the catalogue on a stock model.
+
+    With a `pooling` (its sentence-transformers name) it is verified whole, as a checkpoint that declares it.
+    """
 
     name: str
     pattern: str
     subject: str
     patches: Patches
     bound: float | None = None
+    pooling: str = ""
 
 
 def code(source: str, bound: float | None = None) -> Patches:

@@ -20,7 +20,7 @@ from typing import Any
 from agents.types import canonical
 from pipeline.verification.selftest.children import Judges
 from pipeline.verification.selftest.corpus import CHEATS, HONEST, QUICK, QUICK_HONEST
-from pipeline.verification.selftest.entry import Cheat, Kind, Patches
+from pipeline.verification.selftest.entry import Cheat, Honest, Kind, Patches
 
 BATCH = 48
 WORKERS = 2
@@ -37,7 +37,7 @@ class Item:
     """One candidate of the self-test: its class, what must become of it, and how it is judged.
 
     `alone`: in a sandbox start of its own, for it would take others along. `whole`: by the stage of production, device
-    run and gate included. `says` is what a refusal must say.
+    run and gate included, as a checkpoint that declares `pooling` if there is one. `says` is what a refusal must say.
     """
 
     name: str
@@ -50,6 +50,7 @@ class Item:
     alone: bool = False
     says: str = ""
     whole: bool = False
+    pooling: str = ""
 
 
 @dataclass(frozen=True)
@@ -102,9 +103,13 @@ def items(full: bool) -> Iterator[Item]:
             yield _twin(cheat, full)
     for honest in HONEST:
         if full or (honest.pattern, honest.name, honest.subject) in QUICK_HONEST:
-            name = f"{honest.pattern} {honest.subject}: {honest.name}"
-            cases = _cases(honest.patches, full)
-            yield Item(name, str(Kind.PATTERNS), ACCEPT, honest.subject, honest.patches, cases)
+            yield _honest(honest, full)
+
+
+def _honest(honest: Honest, full: bool) -> Item:
+    name, pooling = f"{honest.pattern} {honest.subject}: {honest.name}", honest.pooling
+    cases, whole = _cases(honest.patches, full), bool(pooling)
+    return Item(name, str(Kind.PATTERNS), ACCEPT, honest.subject, honest.patches, cases, whole=whole, pooling=pooling)
 
 
 def _has_code(patches: Patches) -> bool:

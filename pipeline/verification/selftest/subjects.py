@@ -177,6 +177,49 @@ SUBJECTS = Subjects({
         "model_type": "camembert", "intermediate_size": 256, "max_position_embeddings": 194, "pad_token_id": 1,
         "bos_token_id": 0, "eos_token_id": 2, "type_vocab_size": 1, **SIZES,
     },
+    "qwen2_vl": {
+        "model_type": "qwen2_vl_text", "intermediate_size": 256, "max_position_embeddings": 192,
+        "num_key_value_heads": 2, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, **SIZES,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [4, 6, 6]},
+    },
+    "bert-ragged": {
+        "model_type": "bert", "intermediate_size": 256, "max_position_embeddings": 192, **SIZES, "hidden_size": 96,
+    },
+    "roformer": {
+        "model_type": "roformer", "intermediate_size": 256, "max_position_embeddings": 192, "pad_token_id": 0,
+        "embedding_size": 128, **SIZES,
+    },
+    "phi": {
+        "model_type": "phi", "intermediate_size": 256, "max_position_embeddings": 192, "pad_token_id": 0,
+        "bos_token_id": 1, "eos_token_id": 2, **SIZES,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5},
+    },
+    "phi3": {
+        "model_type": "phi3", "intermediate_size": 256, "max_position_embeddings": 192, "num_key_value_heads": 2,
+        "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, **SIZES,
+    },
+    "bloom-12": {
+        "model_type": "bloom", "vocab_size": 400, "hidden_size": 192, "n_layer": 2, "n_head": 12, "pad_token_id": 0,
+        "bos_token_id": 1, "eos_token_id": 2,
+    },
+    "deberta-conv": {
+        "model_type": "deberta-v2", "intermediate_size": 256, "max_position_embeddings": 192, "pad_token_id": 0,
+        "relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 16,
+        "max_relative_positions": 64, "norm_rel_ebd": "layer_norm", "share_att_key": True, "type_vocab_size": 0,
+        "position_biased_input": False, "conv_kernel_size": 3, "conv_act": "gelu", **SIZES,
+    },
+    "big_bird": {
+        "model_type": "big_bird", "intermediate_size": 256, "max_position_embeddings": 192, "pad_token_id": 0,
+        "bos_token_id": 1, "eos_token_id": 2, "attention_type": "block_sparse", **SIZES,
+    },
+    "clip": {
+        "model_type": "clip_text_model", "intermediate_size": 256, "max_position_embeddings": 77, "pad_token_id": 0,
+        "bos_token_id": 1, "eos_token_id": 2, **SIZES,
+    },
+    "gte": {
+        "model_type": "gte", "intermediate_size": 256, "max_position_embeddings": 192, "pad_token_id": 0,
+        "bos_token_id": 1, "eos_token_id": 2, **SIZES,
+    },
 })  # fmt: skip
 
 

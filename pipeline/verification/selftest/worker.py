@@ -39,7 +39,7 @@ def candidate_of(item: Item) -> Candidate:
 
 def _alone(item: Item, seed: int) -> Judgement:
     if item.whole:
-        return judge_whole(item.subject, item.patches)
+        return judge_whole(item.subject, item.patches, item.pooling)
     return judge_alone(candidate_of(item), seed)
 
 

@@ -35,3 +35,10 @@ def test_a_second_name_of_an_operator_stands_under_its_first() -> None:
     used = {node["op"] for graph in document["graphs"] for node in graph["nodes"]}
     assert "aten.im2col.default" in used
     assert "aten.multiply.Tensor" not in used
+
+
+def test_a_tensor_seen_in_another_s_shape_is_an_operator_of_the_document() -> None:
+    """RoFormer lays its sines out by `reshape_as`."""
+    [document] = capture_stock(SUBJECTS["roformer"], [Case(2, 8, "float32")])
+    validate_model(document, stock_tensors(stock_model("roformer")), placed=False)
+    assert "aten.reshape_as.default" in {node["op"] for graph in document["graphs"] for node in graph["nodes"]}

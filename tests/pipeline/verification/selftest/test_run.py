@@ -12,11 +12,13 @@ import typer
 from typer.testing import CliRunner
 
 from pipeline.cli import gate as cli
+from pipeline.inspection.chain import read_chain
 from pipeline.settings import get_settings
 from pipeline.verification.selftest import run
 from pipeline.verification.selftest.judge import Judgement
 from pipeline.verification.selftest.run import ACCEPT, REFUSE, Batch, Item, Outcome, batches, items, rates_of
 from pipeline.verification.selftest.stored import last_report, store_report
+from pipeline.verification.selftest.whole import write_checkpoint
 from pipeline.verification.selftest.worker import outcome_of
 
 WRONG = Outcome("a", "outputs", REFUSE, accepted=False, stage="equivalence", reason="differs")
@@ -62,6 +64,27 @@ def test_a_refusal_for_another_reason_is_not_right() -> None:
     refused = Judgement(False, Stage.CAPTURE, "the disk is full")
     assert not outcome_of(item("equivalent"), refused).right
     assert outcome_of(item("disk"), refused).right
+
+
+def test_an_honest_candidate_with_a_pooling_is_verified_whole_in_the_full_run() -> None:
+    pooled = [i for i in items(full=True) if i.pooling]
+    assert {i.pooling for i in pooled} == {"cls", "lasttoken", "weightedmean"}
+    assert all(i.whole and i.expected == ACCEPT for i in pooled)
+    assert not [i for i in items(full=False) if i.pooling]
+
+
+@pytest.mark.parametrize(("pooling", "found"), [("lasttoken", ("lasttoken",)), ("", ("mean",))])
+def test_a_checkpoint_that_is_verified_whole_declares_its_pooling(
+    pooling: str, found: tuple[str, ...], tmp_path: Path
+) -> None:
+    def read(name: str) -> Any:
+        path = tmp_path / name
+        return json.loads(path.read_text()) if path.exists() else None
+
+    write_checkpoint(tmp_path, {"model_type": "bert"}, pooling)
+    assert read("config.json") == {"model_type": "bert"}
+    chain = read_chain(read, read("config.json"))
+    assert (chain.pooling, chain.declared) == (found, bool(pooling))
 
 
 def dead(_batch: Mapping[str, Any], _folder: Path) -> str:
