@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -75,7 +75,7 @@ class HostAlibi(Patch):
         """Gives the instance a method that runs on the host."""
         undo = Reversal()
         for target in self.match(model):
-            undo.set_attribute(target.module, ALIBI, RelativeAlibi(context))
+            undo.set_attribute(target.module, ALIBI, RelativeAlibi(context, getattr(target.module, ALIBI)))
         undo.add(context.keep_on_host("attention_mask"))
         return undo
 
@@ -87,21 +87,19 @@ class HostAlibi(Patch):
 
 @dataclass(frozen=True)
 class RelativeAlibi:
-    """Stands in for the method that makes ALiBi's bias."""
+    """Stands in for the method that makes ALiBi's bias; `stock` is that method."""
 
     context: PatchContext
+    stock: Callable[[torch.Tensor, int, torch.dtype], torch.Tensor]
 
     def __call__(self, attention_mask: torch.Tensor, num_heads: int, dtype: torch.dtype) -> torch.Tensor:
         """[batch * heads, length, length]: slope * (place of key - place of query), places counted over real tokens."""
         mask = attention_mask.cpu()
         place = ((mask.cumsum(dim=-1) - 1) * mask).to(torch.float32)
         distance = place[:, None, None, :] - place[:, None, :, None]
-        bias = torch.tensor(slopes(num_heads), dtype=torch.float32)[None, :, None, None] * distance
+        bias = self.slopes(num_heads)[None, :, None, None] * distance
         return bias.flatten(0, 1).to(dtype).contiguous().to(self.context.device)
 
-
-def slopes(heads: int) -> list[float]:
-    """2^(-8i/n) for n heads, a power of two; else those of the next power below and every other one of that above."""
-    whole = 2 ** math.floor(math.log2(heads))
-    first = [2 ** (-8 * i / whole) for i in range(1, whole + 1)]
-    return first + [2 ** (-4 * i / whole) for i in range(1, 2 * (heads - whole), 2)]
+    def slopes(self, heads: int) -> torch.Tensor:
+        """[heads], fp32: stock's bias at place 1. Its powers of a rounded root are not those of the exact one."""
+        return self.stock(torch.ones(1, 2, dtype=torch.int64, device="cpu"), heads, torch.float32)[:, 0, 1]

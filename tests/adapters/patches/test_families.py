@@ -16,7 +16,7 @@ from adapters.patches.base import HostCall, PatchContext
 from adapters.patches.full_windows import band
 from adapters.patches.registry import in_order, patch_from
 from adapters.releases.manifest import Manifest, record_digests
-from tests.adapters.patches.families import InDouble, family
+from tests.adapters.patches.families import CONFIGS, InDouble, built, family
 
 EXACT = 1e-12
 
@@ -148,6 +148,16 @@ def test_grouped_keys_are_read_without_repeating_them(name: str) -> None:
 @pytest.mark.parametrize("name", FEED_FORWARDS)
 def test_padded_feed_forward_parts_are_exact(name: str) -> None:
     assert difference(name, [P("P22", size=96, padded=128)]) < EXACT
+
+
+@pytest.mark.parametrize("heads", [12, 16])
+def test_the_slopes_of_alibi_are_those_that_stock_has_in_fp32(heads: int) -> None:
+    """The root of 16 heads and that of the rest of 12 are no fp32 numbers: stock takes powers of rounded ones."""
+    model = built("bloom", {**CONFIGS["bloom"], "hidden_size": 8 * heads, "n_head": heads})
+    given = torch.ones(1, 9, dtype=torch.int64), heads, torch.float32
+    stock = model.build_alibi_tensor(*given)
+    with adapt(model, patches=[P("P50")], device="cpu", compile=False):
+        assert torch.equal(model.build_alibi_tensor(*given)[:, :1], stock)
 
 
 def test_languages_of_a_call_are_refused_and_another_language_is_another_answer() -> None:
