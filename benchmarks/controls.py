@@ -32,14 +32,9 @@ SHRINK = (*WIDTHS, *HEADS, "num_key_value_heads", "intermediate_size", "d_ff", "
 REAL = "real MiniLM-L6"
 REAL_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 
-_NESTED = "the text model is nested in one for images: its depth cannot be cut, whole it is too large here"
-_TOWERS = "two towers: the stock model names no token table, or runs only with its other input"
 UNKNOWN = {
-    "clap": _TOWERS,
     "lfm2": "layers without a softmax over scores: the recipe refuses them",
     "longformer": "scores come from an einsum over windows, in which dropping the scale is not expressed",
-    "qwen2_5_vl": _NESTED,
-    "siglip": _TOWERS,
 }
 """Families without a verdict on synthetic weights, with the reason; a test holds that these and no others are."""
 
