@@ -97,8 +97,6 @@ SLOW = (
     "Conv1D as three linears",
     "the whole set for ALBERT",
     "lengths padded on the left",
-    "residual stream divided",
-    "residual stream divided, norms unfused",
     "half of the lanes turned by a product",
     "pairs of lanes turned by a product, from a table",
     "fused projections split, heads padded by halves",
@@ -106,11 +104,9 @@ SLOW = (
     "rows that no position reads",
     "slopes of a number of heads that is no power of two",
     "kernels beside attention as products",
-    "a convolution behind a block as products",
     "a rewritten family in its own class",
     "the first token taken on the host",
     "the last token taken on the host",
-    "a weighted mean on the host",
 )
 """Honest entries that are left to the full run: others of their pattern are quick, or they are verified whole."""
 

@@ -72,8 +72,6 @@ HONEST = (
     Honest("parallel branches, lanes turned by a product", "P93", "gptj", (library("P18"), library("P45"))),
     Honest("a decoder used as an encoder, heads padded", "P95", "gemma3-both-ways", (library("P21", **H32),)),
     Honest("local windows without a scale", "P96", "gpt_neo", (library("P96"),)),
-    Honest("residual stream divided", "P13", "qwen3", (library("P13", factor=64.0),)),
-    Honest("residual stream divided, norms unfused", "P13", "t5", (library("P13", factor=64.0), library("P10"))),
     Honest("half of the lanes turned by a product", "P17", "phi", (library("P14"),)),
     Honest("pairs of lanes turned by a product, from a table", "P18", "roformer", (library("P18"),)),
     Honest("angles of several axes made on the host", "P19", "qwen2_vl", (library("P14"),)),
@@ -83,14 +81,11 @@ HONEST = (
     Honest("rows that no position reads", "P32", "clip", (library("P63", multiple=64), library("P99", multiple=64))),
     Honest("slopes of a number of heads that is no power of two", "P50", "bloom-12", (library("P50"),)),
     Honest("kernels beside attention as products", "P51", "convbert", (library("P51"),)),
-    Honest("a convolution behind a block as products", "P51", "deberta-conv", (
-        library("P30"), library("P49"), library("P51"))),
     Honest("blocks of attention that see everything", "P52", "big_bird", (library("P97"),)),
     Honest("a rewritten family in its own class", "P72", "gte", (library("P21", **H32), library("P14"))),
     Honest("prompts padded on the left", "P91", "llama-scaled", (library("P63", multiple=64, side="left"),)),
     Honest("the first token taken on the host", "P81", ON_DEVICE, POOLED, pooling="cls"),
     Honest("the last token taken on the host", "P82", ON_DEVICE, POOLED, pooling="lasttoken"),
-    Honest("a weighted mean on the host", "P84", ON_DEVICE, POOLED, pooling="weightedmean"),
 )  # fmt: skip
 
 POOLING = "acts behind the last hidden state, on the host: tests/adapters/integrations holds it to the stock pipeline"
@@ -99,7 +94,7 @@ WITHOUT: dict[str, str] = {
     "P46": "rows picked by a mask: how many depends on values, so that the stock model cannot be captured",
     "P67": "empty texts: a rule for tokenizers, an oracle of the full tier",
     "P69": "flags of the compiler: part of the environment, no change of the model",
-    **dict.fromkeys(("P83", "P85", "P86", "P87", "P88", "P89"), POOLING),
+    **dict.fromkeys(("P83", "P84", "P85", "P86", "P87", "P88", "P89"), POOLING),
     "P90": GENERATION,
     "P94": "mixtures of experts: routing depends on values, which cannot be captured; the pattern itself says refuse",
 }
