@@ -2,8 +2,9 @@
 
 Local Hub listing → failure → diagnosis, whose script fails alike by itself → draft (rules for one model, the coding
 agent for another) → gate → review over REST → release → exactly the affected rows run again → coverage rises →
-`encode()` agrees with stock. What the agent drafted is proposed as a rule, which is accepted. Afterwards the agent's
-conversation replays without the model, and the database holds what it must.
+`encode()` agrees with stock. A model of known structure that is listed later has its verdict at once. What the agent
+drafted is proposed as a rule, which is accepted. Afterwards the agent's conversation replays without the model, and the
+database holds what it must.
 """
 
 from __future__ import annotations
@@ -119,6 +120,25 @@ def script_fails_as_told(service: Service, model: str, folder: Path) -> None:
     assert (found.kind, found.op) == (told["kind"], told["op"])
 
 
+def listed_later_passes_at_once(service: Service, folder: Path) -> None:
+    """A model swept on synthetic weights passes with the released adapter; another of its structure needs no run."""
+    minilm = find_starter(MINILM)
+    assert minilm is not None
+    (folder / "hub_configs.json").write_text(json.dumps({MINILM: {"config": minilm.config, "pooling": "mean"}}))
+    row = {"model_type": "bert", "architectures": ["BertModel"], "config_ref": MINILM, "config_confidence": "exact"}
+    names = ("twins/first", "twins/later")
+    rows = [{**row, "model_id": name, "rank": n, "downloads": 10 - n} for n, name in enumerate(names, 1)]
+    first, both = folder / "first.jsonl", folder / "both.jsonl"
+    first.write_text(json.dumps(rows[0]))
+    both.write_text("\n".join(map(json.dumps, rows)))
+    service.command("sweep", "--catalog", str(first), "--weights", "synthetic", "--releases", "none")
+    assert outcome(service, names[0]) == "passed"
+    service.command("catalog", "import", str(both))
+    later = service.get(f"models/{names[1]}")
+    assert (later["outcome"], later["derived_from"]) == ("passed", names[0])
+    assert later["runs"] == service.get(f"models/{names[0]}")["runs"], "no run is about it"
+
+
 def encode_agrees(manifest: Path) -> float:
     """The lowest cosine of 50 sentences, stock against `backend="spyre"`, in a process with `spyre_adapters` only."""
     folder = packaged_folder(MINILM)
@@ -191,6 +211,8 @@ def test_a_failing_model_becomes_a_reviewed_adapter(tmp_path: Path) -> None:
             assert rule["scripted"]
             assert rule["state"] == "accepted"
             assert rule["tests"]["near_misses_refused"] >= 1
+
+            listed_later_passes_at_once(service, tmp_path)
 
             manifest = tmp_path / "manifest.json"
             download = service.client.get(f"/api/v1/adapters/{released['adapter']['id']}/manifest")
