@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import func, select
@@ -61,11 +62,22 @@ def test_a_new_listing_changes_the_downloads_of_statuses(database: str, entry: E
 
 
 def test_a_newer_checkpoint_takes_the_older_one_out_of_the_count(database: str, entry: Entry, drain: Drain) -> None:
-    swept([entry("a/stock-one", 1, downloads=10, revision="1" * 40)])
+    older = entry("a/stock-one", 1, downloads=10, revision="1" * 40)
+    newer = replace(older, revision="2" * 40, config={**older.config, "hidden_size": 128})
+    swept([older])
     drain()
     with unit_of_work() as session:
-        store_snapshot(session, "hub", [entry("a/stock-one", 1, downloads=10, revision="2" * 40)])
-    assert both(figures()) == by_joining() == (0, 0)
-    swept([entry("a/stock-one", 1, downloads=10, revision="2" * 40)])
+        store_snapshot(session, "hub", [newer])
+    assert both(figures()) == by_joining() == (0, 0), "another structure has no verdict yet"
+    swept([newer])
     drain()
+    assert both(figures()) == by_joining() == (1, 10)
+
+
+def test_a_newer_checkpoint_of_the_same_structure_stays_in_the_count(database: str, entry: Entry, drain: Drain) -> None:
+    older = entry("a/stock-one", 1, downloads=10, revision="1" * 40)
+    swept([older])
+    drain()
+    with unit_of_work() as session:
+        store_snapshot(session, "hub", [replace(older, revision="2" * 40)])
     assert both(figures()) == by_joining() == (1, 10)
