@@ -17,6 +17,10 @@ OWN: dict[str, dict[str, Any]] = {
         "local_attention": 8, "layer_types": ["full_attention", "sliding_attention"], "bos_token_id": 1,
         "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2,
     },
+    "gemma3_text": {
+        "sliding_window": 8, "layer_types": ["full_attention", "sliding_attention"],
+        "use_bidirectional_attention": True,
+    },
 }  # fmt: skip
 """Model type -> what it needs besides the sizes: its window is shorter than the text, its ids lie in the vocabulary."""
 
@@ -61,11 +65,12 @@ def config_for(released: Released) -> dict[str, Any]:
 
 
 def kind_of(predicate: dict[str, Any]) -> str:
-    """The model type whose code is in the block's folder of transformers."""
+    """The model type whose code is in the block's folder of transformers; of several the text part's."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES, model_type_to_module_name
 
     folder = predicate["block"].split(".")[2]
-    return str(next(kind for kind in CONFIG_MAPPING_NAMES if model_type_to_module_name(kind) == folder))
+    kinds = [kind for kind in CONFIG_MAPPING_NAMES if model_type_to_module_name(kind) == folder]
+    return str(max(kinds, key=lambda kind: kind == f"{folder}_text"))
 
 
 def released_patches() -> Iterator[Released]:
