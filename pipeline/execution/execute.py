@@ -27,6 +27,7 @@ from pipeline.execution.beside import Clock, Done, Meanwhile, beside, nothing
 from pipeline.execution.children import call_device_child
 from pipeline.execution.device_run import write_batches
 from pipeline.execution.documents import Captured, capture_candidate, cpu_outputs, judge_each, judge_set
+from pipeline.execution.heap import give_back
 from pipeline.execution.release_parts import dtype_of, release_parts
 from pipeline.execution.standby import Standbys
 from pipeline.execution.stock_side import StockSide
@@ -162,6 +163,7 @@ class Execution:
             if captured is not None:
                 with self._clock.stage("equivalence"):
                     self._judged += equivalences_of_set(self._subject, self._prepared, self._plan, captured)
+                    give_back()
             if not is_something_else(self._judged):
                 return self._stock.until(done)
             if self._standbys.device is not None:

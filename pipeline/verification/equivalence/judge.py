@@ -12,6 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from agents.capture.stock import stock_tensors
 from agents.drafters.rules.derivations import holds as derived
 from agents.errors import CandidateRefused
@@ -20,7 +23,7 @@ from pipeline.verification.equivalence.draws import Tokens
 from pipeline.verification.equivalence.elementwise import Claim, claims_of
 from pipeline.verification.measurements import Equivalence, EquivalenceResult
 from pipeline.verification.parts import is_causal, pad_id, plain_ids, vocabulary_of
-from pipeline.verification.replay import Constants, DocumentRefused
+from pipeline.verification.replay import Constants, DocumentRefused, Precision
 
 CAST = "P56"
 WHOLE = "the whole set"
@@ -38,15 +41,26 @@ Raises CandidateRefused or DocumentRefused where a part of a set cannot stand al
 
 
 def subject_of(model: Any, seed: int, constants: Constants | None = None) -> Subject:
-    """The stock `model` (fp32, on the CPU) as blocks are compared with it; `seed` is hidden.
+    """The stock `model` (fp32, on the CPU) as blocks are compared with it, in fp64; `seed` is hidden.
 
-    `constants` may hold those of the same model's documents, made before.
+    The tensors are widened once, so that the documents of both sides read the same ones. `constants` may hold those of
+    the same model's documents, made before.
     """
     types = getattr(model.config, "type_vocab_size", 1) or 1
     size = vocabulary_of(model)
     tokens = Tokens(plain_ids(model.config, size), pad_id(model.config), types, is_causal(model), size)
     parameters = frozenset(name for name, _ in model.named_parameters(remove_duplicate=False))
-    return Subject(stock_tensors(model), parameters, tokens, seed, constants or Constants())
+    return Subject(_widened(stock_tensors(model)), parameters, tokens, seed, constants or Constants())
+
+
+def _widened(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors in fp64; one with several names stays one."""
+    made: dict[tuple[int, torch.Size, torch.dtype], Tensor] = {}
+    keys = {name: (t.data_ptr(), t.shape, t.dtype) for name, t in tensors.items()}
+    for name, key in keys.items():
+        if key not in made:
+            made[key] = Precision.FP64.tensor(tensors[name])
+    return {name: made[key] for name, key in keys.items()}
 
 
 def reach_of(config: Any) -> int | None:
