@@ -9,10 +9,12 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
 
 from pipeline.verification.equivalence.blocks import compare_documents, padding_of
 from pipeline.verification.equivalence.judge import judge_patches, reach_of, subject_of
 from pipeline.verification.measurements import Equivalence, EquivalenceResult
+from pipeline.verification.replay import ModelReplay, Precision
 
 from .twins import TWINS
 
@@ -182,3 +184,13 @@ def test_without_a_border_the_whole_vocabulary_goes_through_whole_models(
     honest = compare_documents(documents["bert"], documents[f"{name}, honest"], few)
     assert honest.fault is None
     assert not honest.paired
+
+
+def test_both_documents_read_the_same_fp64_tensors(documents: Documents, model_of: ModelOf) -> None:
+    subject = subject_of(model_of("bert"), SEED)
+    one, other = (
+        {t.data_ptr() for t in ModelReplay(documents["bert"], subject.tensors, Precision.FP64).constants("cpu")}
+        for _ in range(2)
+    )
+    assert one == other
+    assert {t.dtype for t in subject.tensors.values() if t.is_floating_point()} == {torch.float64}
