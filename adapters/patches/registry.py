@@ -28,6 +28,7 @@ from .lengths import PadLength
 from .local_causal import LocalCausal
 from .masks import AdditiveMask
 from .norms import ContiguousNorms, UnfusedLayerNorm, UnfusedRmsNorm
+from .overflow_looks import WithoutOverflowLooks
 from .padding import PadIntermediate, PlainLinears
 from .pooling import HostNormalise, HostPooling
 from .positions import PadPositions
@@ -40,6 +41,7 @@ from .row_masks import MultipliedRows
 from .shared_bias import HostBlockBias
 from .split import SplitAttention, SplitGate
 from .wide_norms import WideLayerNorm
+from .wide_rms_norms import WideRmsNorm
 from .widths import PadWidth
 
 ORDER: tuple[type[Patch], ...] = (
@@ -61,11 +63,13 @@ ORDER: tuple[type[Patch], ...] = (
     UnfusedRmsNorm,
     UnfusedLayerNorm,
     WideLayerNorm,
+    WideRmsNorm,
     ContiguousNorms,
     HostEmbeddings,
     HostPositions,
     HostRelativeBias,
     HostBlockBias,
+    WithoutOverflowLooks,
     HostAlibi,
     OneHotPositions,
     FullWindows,

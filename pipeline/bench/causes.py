@@ -162,6 +162,8 @@ WITHOUT = {
     "P46": "XMOD picks rows by a mask: how many, only values tell, and the stock model has no document to compare with",
     "P52": "Longformer asks a mask for a number before its blocks: the stock model has no document to compare with",
     "P57": "is asked for by the gate, of a candidate that is right and not exact enough; a task has none before it",
+    "P58": "is asked for by the gate, as P57",
+    "P66": "leaves out what stock has in float16 only: a task's stock model is captured in fp32",
     "P97": "wants attention over blocks, which is no model of the verifier's corpus",
     "P98": "wants the patches of an image: capture takes texts",
     "P99": "stands beside P63 where embeddings refuse what it pads; the longest text of the tasks is no such length",

@@ -229,7 +229,10 @@ def makes_block_bias(failure: Failure, facts: Facts) -> bool:
 
 
 def looks_for_infinities(failure: Failure, _facts: Facts) -> bool:
-    """True for the test of a block's values against the range of float16, which a dtype of wider range goes without."""
+    """True for the test of a block's values against the range of float16.
+
+    P66 leaves it out; where that does not fit, a dtype of wider range goes without.
+    """
     return failure.kind in BRANCHING and failure.place == "block" and packet(failure.op) == "isinf"
 
 
@@ -445,8 +448,13 @@ ROWS: tuple[Row, ...] = (
     Row(overflows_in_stream, constant("P13", factor=64.0)),
     Row(broken_at("P11"), constant("P11")),
     Row(rounds_too_often("P57"), constant("P57")),
+    Row(rounds_too_often("P58"), constant("P58")),
     Row(makes_block_bias, constant("P48", placement="host")),
-    Row(looks_for_infinities, constant("P56", dtype="bfloat16")),
+    Row(lambda f, facts: looks_for_infinities(f, facts) and inside("P66", f, facts), constant("P66")),
+    Row(
+        lambda f, facts: looks_for_infinities(f, facts) and not inside("P66", f, facts),
+        constant("P56", dtype="bfloat16"),
+    ),
     Row(broken_at("P49", BRANCHING), constant("P49")),
     Row(convolves, constant("P51")),
     Row(makes_alibi, constant("P50", placement="host")),

@@ -102,7 +102,7 @@ def search_dtype(diagnoses: list[Diagnosis]) -> torch.dtype:
 
 CURES_ON_CPU = frozenset(
     {"P06", "P08", "P14", "P18", "P20", "P21", "P22", "P23", "P27", "P28", "P32", "P40", "P45", "P47", "P48",
-     "P51", "P97"}
+     "P49", "P50", "P51", "P52", "P66", "P96", "P97"}
 )  # fmt: skip
 """Patterns that change what a block computes with; the others act on placement, dtype or layout only."""
 

@@ -106,6 +106,7 @@ TABLE: Mapping[str, Derivation] = MappingProxyType(
         ),
         "P11": _LAYER_NORM,
         "P57": _LAYER_NORM,
+        "P58": _rms(1),
         "P14": Derivation(_rotation(_HALF), _rotation(turned(X, "table_half_turn")), ("half_turn",)),
         "P18": Derivation(_rotation(_PAIR), _rotation(turned(X, "table_pair_turn")), ("pair_turn",)),
         "P41": Derivation(_attention(), _masked(False), ("attention_written", "weights_of_masked_pairs_out")),

@@ -145,6 +145,8 @@ ROWS: tuple[Pattern, ...] = (
     ),
     Pattern("P11", Stage.DOCUMENT, "layer norms are written out in two passes", {}),
     Pattern("P57", Stage.DOCUMENT, "layer norms are computed in fp32 and rounded once", {}),
+    Pattern("P58", Stage.DOCUMENT, "RMS norms are computed in fp32 and rounded once", {}),
+    Pattern("P66", Stage.DOCUMENT, "blocks go without their look for infinities, which stock has in float16 only", {}),
     Pattern(
         "P60",
         Stage.LAYOUT,

@@ -86,15 +86,15 @@ class DeviceBlocks:
     """Blocks on the device, one at a time; blocks of one class share a compiled function, as in production."""
 
     def __init__(self) -> None:
-        self._compiled: dict[type, Callable[..., Any]] = {}
+        self._compiled: dict[Any, Callable[..., Any]] = {}
 
     def place(self, block: torch.nn.Module) -> Callable[..., Any]:
         """A compiled 16-bit copy of `block` on the device; raises Refused when called, if the device refuses it."""
-        kind = type(block)
-        if kind not in self._compiled:
-            self._compiled[kind] = torch.compile(_forward_of(block), fullgraph=True, dynamic=False)
+        forward = _forward_of(block)
+        if forward not in self._compiled:
+            self._compiled[forward] = torch.compile(forward, fullgraph=True, dynamic=False)
         moved = copy.deepcopy(block).half().to(DEVICE).to(narrow_dtype())
-        bound = types.MethodType(self._compiled[kind], moved)
+        bound = types.MethodType(self._compiled[forward], moved)
 
         def call(*args: Any, **kwargs: Any) -> Any:
             try:
@@ -106,5 +106,6 @@ class DeviceBlocks:
         return call
 
 
-def _forward_of(block: torch.nn.Module) -> Callable[..., Any]:
-    return type(block).forward
+def _forward_of(block: torch.nn.Module) -> Any:
+    """What the block runs: the function that a cure gave the instance (P66), else its class's."""
+    return getattr(block.__dict__.get("forward"), "__func__", None) or type(block).forward

@@ -16,6 +16,7 @@ from adapters.patches.heads import pad_columns, pad_rows
 from adapters.patches.norms import layer_norm_of, rms_of
 from adapters.patches.rotary import turned
 from adapters.patches.wide_norms import wide_layer_norm
+from adapters.patches.wide_rms_norms import wide_rms_norm
 from agents.drafters.rules.derivations import FILL, SCALE, TABLE, derivation_of, holds, proof_of
 from agents.drafters.rules.evaluate import evaluate, table_of
 
@@ -72,6 +73,15 @@ def test_the_norms_terms_are_the_stock_class_and_the_patch(values: Values, scale
     assert torch.allclose(norm(values["x"]), stock, rtol=1e-6)  # the class computes in fp32
     norm.rms_scale, norm.rms_epsilon = 1.0 / scale, 1e-6 / scale**2
     assert near(rms_of(norm, values["x"]), patched)
+
+
+def test_the_wide_rms_norm_s_terms_are_the_stock_class_and_the_patch(values: Values) -> None:
+    stock, patched = both("P58", values)
+    norm: Any = Qwen3RMSNorm(SIZE, 1e-6).double()
+    norm.weight = nn.Parameter(values["weight"])
+    assert torch.allclose(norm(values["x"]), stock, rtol=1e-6)  # the class computes in fp32
+    norm.rms_epsilon, norm.gain_offset = 1e-6, 0.0
+    assert near(wide_rms_norm(norm, values["x"]), patched)
 
 
 @pytest.mark.parametrize(("pattern", "function"), [("P11", layer_norm_of), ("P57", wide_layer_norm)])

@@ -215,6 +215,7 @@ def test_a_model_that_is_right_and_not_exact_enough_gets_norms_of_one_rounding()
     rounded = failure("wrong_values", "model", module="model", source="", scalars=("rounding",))
     norms = Facts(64, parts={"P57": frozenset({NORM})})
     assert ids(rounded, norms) == ["P57"]
+    assert ids(rounded, Facts(64, parts={"P58": frozenset({NORM})})) == ["P58"]
     assert ids(rounded, Facts(64)) == []
     assert "P57" not in ids(failure("wrong_values", "aten.layer_norm.default", module=NORM, scalars=("value",)), norms)
 
@@ -234,6 +235,11 @@ def test_halves_inside_a_stick_are_turned_by_a_product_and_whole_sticks_are_not(
 def test_a_test_for_infinities_asks_for_a_dtype_of_wider_range() -> None:
     tested = failure("unsupported_op", "aten.isinf.default", module="model.encoder.block.*", dtype_run="float16")
     assert patterns_for(tested, Facts(64)) == (PatternUse("P56", {"dtype": "bfloat16"}),)
+
+
+def test_a_test_for_infinities_is_left_out_where_the_block_is_a_plain_sequence_without_it() -> None:
+    tested = failure("unsupported_op", "aten.isinf.default", module="encoder.block.*", dtype_run="float16")
+    assert patterns_for(tested, Facts(64, parts={"P66": frozenset({"encoder.block.*"})})) == (PatternUse("P66"),)
 
 
 def test_integer_arithmetic_of_a_block_s_bias_is_no_mask() -> None:
