@@ -103,6 +103,12 @@ def counts_positions(failure: Failure, facts: Facts) -> bool:
     return facts.counted_positions and inside and failure.kind in REFUSED_OR_MOVED
 
 
+def counts_in_model(failure: Failure, facts: Facts) -> bool:
+    """True where the model itself counts the places of a table of learned positions."""
+    own = failure.place == "outside" and not path_of(failure) and not from_masks(failure) and not from_pooling(failure)
+    return bool(facts.parts.get("P32")) and own and packet(failure.op) == "arange" and failure.kind in REFUSED_OR_MOVED
+
+
 def makes_rotary_tables(failure: Failure, facts: Facts) -> bool:
     """True for what makes the tables of rotary positions, outside the blocks."""
     kinds = REFUSED_OR_MOVED | {FailureKind.LAYOUT}
@@ -406,6 +412,7 @@ ROWS: tuple[Row, ...] = (
     Row(lambda f, facts: makes_rotary_tables(f, facts) and "P18" in facts.parts, constant("P18")),
     Row(makes_relative_bias, constant("P47", placement="host")),
     Row(counts_positions, constant("P32", placement="host")),
+    Row(counts_in_model, constant("P32", placement="host")),
     Row(looks_up, constant("P30", placement="host")),
     Row(lambda f, _: from_pooling(f), constant("P80", placement="host")),
     Row(lambda f, facts: pools_itself(f, facts) and not from_pooling(f), constant("P80", placement="host")),

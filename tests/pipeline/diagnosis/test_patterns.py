@@ -242,6 +242,13 @@ def test_a_test_for_infinities_is_left_out_where_the_block_is_a_plain_sequence_w
     assert patterns_for(tested, Facts(64, parts={"P66": frozenset({"encoder.block.*"})})) == (PatternUse("P66"),)
 
 
+def test_places_that_the_model_itself_counts_for_a_table_are_counted_on_the_host() -> None:
+    """GPT-2 and GPT-Neo: a fall-back of their own code, which no pattern was named for."""
+    counted = failure("cpu_fallback", "aten.arange.default", module="model", place="outside", dtypes=("int64",))
+    assert "P32" in ids(counted, Facts(64, parts={"P32": frozenset({""})}))
+    assert "P32" not in ids(counted, Facts(64))
+
+
 def test_integer_arithmetic_of_a_block_s_bias_is_no_mask() -> None:
     cast = failure("unsupported_dtype", "aten._to_copy.default", module="block.*.SelfAttention", dtypes=("bool",))
     assert ids(cast, Facts(64, parts={"P48": frozenset({"block.*"})})) == ["P48"]

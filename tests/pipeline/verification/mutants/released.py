@@ -21,8 +21,14 @@ OWN: dict[str, dict[str, Any]] = {
         "sliding_window": 8, "layer_types": ["full_attention", "sliding_attention"],
         "use_bidirectional_attention": True,
     },
+    "deberta-v2": {
+        "relative_attention": True, "pos_att_type": ["p2c", "c2p"], "share_att_key": True, "position_buckets": 8,
+        "max_relative_positions": 24, "norm_rel_ebd": "layer_norm", "position_biased_input": False,
+        "type_vocab_size": 0,
+    },
 }  # fmt: skip
-"""Model type -> what it needs besides the sizes: its window is shorter than the text, its ids lie in the vocabulary."""
+"""Model type -> what it needs besides the sizes: its window is shorter than the text, its ids lie in the vocabulary.
+Relative positions reach less far than the text, too."""
 
 
 class Released(NamedTuple):
