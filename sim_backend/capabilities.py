@@ -106,7 +106,7 @@ def _walk(
     start()
     paths = paths_of(model, blocks)
     mode = FakeTensorMode()
-    copy = fake_copy(model, mode, dtype)
+    copy = fake_copy(model, mode, dtype, paths)
     walk = _Walk(Session(profile, recording=True))
     outside = OutsideMode(walk.outside, {id(m): n for n, m in copy.named_modules()})
     with ExitStack() as stack:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,11 +15,15 @@ _ANSWERS = ("__deepcopy__", "train")
 _IDENTITIES = ("layer_idx", "layer_id", "layer_index", "training", "idx", "layer_number")
 
 
-def fake_copy(model: torch.nn.Module, mode: FakeTensorMode, dtype: torch.dtype | None) -> torch.nn.Module:
+def fake_copy(
+    model: torch.nn.Module, mode: FakeTensorMode, dtype: torch.dtype | None, blocks: Sequence[str] = ()
+) -> torch.nn.Module:
     """`model` with every parameter and buffer fake on the device; floating ones in `dtype` if given.
 
     Shared tensors stay shared. Parameters may be on meta or the CPU; their data is not read. In a model that was split
     between host and device (tensors on more than one device) those on the CPU are its host parts and stay there.
+    Like parameters of `blocks`, paths of which one of each kind is looked at, are one fake tensor: made anew for every
+    layer they are a tenth of the report on Qwen3-8B.
     """
     memo: dict[int, Any] = {}
     is_split = len({t.device.type for t in [*model.parameters(), *model.buffers()]}) > 1
@@ -27,14 +32,30 @@ def fake_copy(model: torch.nn.Module, mode: FakeTensorMode, dtype: torch.dtype |
         on_host = is_split and t.device.type == "cpu"
         return torch.empty_strided(t.shape, t.stride(), dtype=t.dtype) if on_host else fake_like(t, dtype)
 
+    places, fakes = _places(model, blocks), dict[Any, torch.nn.Parameter]()
     with mode:
-        for parameter in model.parameters():
-            memo[id(parameter)] = torch.nn.Parameter(fake(parameter), requires_grad=False)
+        for p in model.parameters():
+            key = (places.get(id(p), id(p)), p.shape, p.stride(), p.dtype, p.device)
+            if key not in fakes:
+                fakes[key] = torch.nn.Parameter(fake(p), requires_grad=False)
+            memo[id(p)] = fakes[key]
         for buffer in model.buffers():
             memo[id(buffer)] = fake(buffer)
     with torch.no_grad(), _copied_as_it_is(model):
         made = copy.deepcopy(model, memo)
     return made.eval()
+
+
+def _places(model: torch.nn.Module, blocks: Sequence[str]) -> dict[int, str]:
+    """The name inside its block, by id, of every parameter that the model holds in one place alone, a block.
+
+    Within one block no two have one name, so that what is not tied stays untied. Empty if blocks may be nested.
+    """
+    if len({path.rpartition(".")[0] for path in blocks}) != 1:
+        return {}
+    held = Counter(id(p) for _, p in model.named_parameters(remove_duplicate=False))
+    named = ((name, p) for path in blocks for name, p in model.get_submodule(path).named_parameters())
+    return {id(p): name for name, p in named if held[id(p)] == 1}
 
 
 @contextmanager
