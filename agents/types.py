@@ -35,6 +35,7 @@ class FailureKind(StrEnum):
     TOO_LARGE = "too_large"
     TIMEOUT = "timeout"
     CRASHED = "crashed"
+    ADAPTER_MISFIT = "adapter_misfit"
     UNCLASSIFIED = "unclassified"
 
 

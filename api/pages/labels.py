@@ -91,6 +91,7 @@ KINDS = {
     "too_large": "too large",
     "timeout": "took too long",
     "crashed": "crashed",
+    "adapter_misfit": "adapter is for other sizes",
     "unclassified": "unclassified",
 }
 FIGURES = {

@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
-from agents.types import Failure
+from agents.types import Failure, FailureKind
 from pipeline.diagnosis.service import failures_of, predictions_of
+from pipeline.errors import CheckpointProblem
 from pipeline.execution.device import open_device
 from pipeline.execution.embedder import StockEmbedder
 from pipeline.execution.models import build_meta
@@ -102,15 +103,29 @@ def rare_reports(subject: Subject) -> list[dict[str, Any]]:
 
 
 def adapted_report(subject: Subject) -> dict[str, Any]:
-    """The capability report of the model with its patches applied, in the dtype they choose."""
+    """The capability report of the model with its patches applied, in the dtype they choose.
+
+    Raises CheckpointProblem where the adapter that matches holds sizes that this model does not have.
+    """
     import adapters
 
     device = open_device(subject.device, subject.profile)
     device.start()
     model = build_meta(subject.folder)
-    with adapters.adapt(model, patches=subject.patches, device="spyre", compile=False):
+    try:
+        handle = adapters.adapt(model, patches=subject.patches, device="spyre", compile=False)
+    except adapters.PatchDoesNotApply as misfit:
+        if subject.adapter is None or subject.candidate is not None:
+            raise
+        raise CheckpointProblem(FailureKind.ADAPTER_MISFIT, _misfit(subject.adapter, misfit)) from misfit
+    with handle:
         report = device.capability(model, probe_inputs(model.config), dtype=None, blocks=None)
     return dict(report.to_dict())
+
+
+def _misfit(adapter: dict[str, Any], misfit: Exception) -> str:
+    """Families leave sizes out, patches that pad do not: the model may be of the family and no adapter's of it."""
+    return f"{adapter['name']} ({adapter['family']}) is made for other sizes and does not apply to this model: {misfit}"
 
 
 DOCUMENTS_ARE_RUN: dict[str, Any] = {
