@@ -49,6 +49,7 @@ MATCHERS: tuple[Matcher, ...] = (
     Matcher(_K.DYNAMIC_SHAPE, type=r"GuardOnDataDependentSymNode|DataDependentOutputException"),
     Matcher(_K.RUNTIME_ABORT, type=r"CalledProcessError|InductorError", text=r"CalledProcessError|dxp_standalone"),
     Matcher(_K.UNSUPPORTED_DTYPE, type=r"Unsupported|InductorError", text=r"DataFormats\.|type conversion|dtype"),
+    Matcher(_K.UNSUPPORTED_DTYPE, type=r"Unsupported|InductorError", text=r"on a bool attention mask"),
     Matcher(_K.SHAPE_LIMIT, type=r"Unsupported|InductorError", text=r"span|multiple of 64|head dim"),
     Matcher(_K.LAYOUT, type=r"Unsupported|InductorError", text=r"stick|restickify|layout"),
     Matcher(_K.UNSUPPORTED_OP, type=r"Unsupported|InductorError"),
@@ -70,9 +71,18 @@ MATCHERS: tuple[Matcher, ...] = (
 )
 
 MEASURED: frozenset[FailureKind] = frozenset(
-    {_K.WRONG_VALUES, _K.NON_FINITE, _K.CPU_REFERENCE, _K.CPU_FALLBACK, _K.NO_NATIVE_WEIGHTS, _K.TOO_LARGE}
+    {
+        _K.WRONG_VALUES,
+        _K.NON_FINITE,
+        _K.CPU_REFERENCE,
+        _K.CPU_FALLBACK,
+        _K.NO_NATIVE_WEIGHTS,
+        _K.TOO_LARGE,
+        _K.ADAPTER_MISFIT,
+    }
 )
-"""Kinds that nothing raises: values, transfers, and what inspection reads from the files of a checkpoint."""
+"""Kinds that nothing in a model's run raises: values, transfers, what inspection reads from the files of a checkpoint,
+and a released adapter that capture cannot put on the model."""
 
 NOT_OF_A_MODEL = r"^(?!.*(transformers/models/|transformers_modules/|adapters/patches/|drafted\.py))"
 """Frames outside the code that is judged: a model, a patch or a draft that opens what it may not is at fault itself."""

@@ -17,6 +17,10 @@ CASES = [
         "unsupported_dtype",
     ),
     (
+        ("Unsupported", "/x/errata/refusal.py:3", "Spyre backend does not support: where3 on a bool attention mask"),
+        "unsupported_dtype",
+    ),
+    (
         (
             "Unsupported",
             "/x/layouts.py:3",
