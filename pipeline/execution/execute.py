@@ -28,7 +28,7 @@ from pipeline.execution.children import call_device_child
 from pipeline.execution.device_run import write_batches
 from pipeline.execution.documents import Captured, capture_candidate, cpu_outputs, judge_each, judge_set
 from pipeline.execution.heap import give_back
-from pipeline.execution.release_parts import dtype_of, release_parts
+from pipeline.execution.release_parts import counted_lengths, dtype_of, release_parts
 from pipeline.execution.standby import Standbys
 from pipeline.execution.stock_side import StockSide
 from pipeline.execution.subject import Subject
@@ -436,7 +436,7 @@ def conclude(
     artefact = leave_evidence(evidence, subject.workdir)
     kept = summary_of(evidence)
     if subject.candidate is not None:
-        lengths = [n for probe in plan.probes for n in probe.lengths]
+        lengths = counted_lengths(plan.probes, verdict)
         documents = captured.documents if captured is not None and captured.is_set else ()
         parts = release_parts(prepared.model, subject.patches or [], lengths, documents)
         complete = verdict.outcome is Outcome.PASSED and parts is not None

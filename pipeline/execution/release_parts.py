@@ -8,6 +8,9 @@ from typing import Any
 
 from agents.capture.apply import CODE
 from pipeline.diagnosis.patterns import STICK
+from pipeline.verification.measurements import Place
+from pipeline.verification.probes import ProbeBatch, case_name
+from pipeline.verification.verdict import Outcome, Verdict
 
 NOT_OF_DOCUMENTS = ("pattern", "parameters", "exactness", "bound", "digest", "target_digest")
 
@@ -15,7 +18,7 @@ NOT_OF_DOCUMENTS = ("pattern", "parameters", "exactness", "bound", "digest", "ta
 def release_parts(
     model: Any, patches: list[dict[str, Any]], lengths: list[int], documents: Sequence[dict[str, Any]] = ()
 ) -> dict[str, Any] | None:
-    """Parts of the manifest, from the stock model the patches were verified on and the lengths that were run.
+    """Parts of the manifest, from the stock model the patches were verified on and the lengths it was verified at.
 
     The digests bind the manifest to the code of the patches and to the source they replace. Drafted code is released as
     its `documents`, which were verified in its place; None without them, or where they are longer than a manifest.
@@ -34,6 +37,12 @@ def release_parts(
         "dtype_policy": {"run": dtype_of(patches), "probe": "none"},
         "buckets": sorted({-(-length // STICK) * STICK for length in lengths}),
     }
+
+
+def counted_lengths(probes: Sequence[ProbeBatch], verdict: Verdict) -> list[int]:
+    """Lengths of the texts, in tokens, whose case on the device counted: a void case verifies no length."""
+    counted = {c.case for c in verdict.per_case if c.outcome is not Outcome.VOID}
+    return [n for probe in probes if case_name(probe, Place.DEVICE) in counted for n in probe.lengths]
 
 
 def as_documents(patches: list[dict[str, Any]], documents: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from pipeline.verification.controls import run_controls
 from pipeline.verification.ideal import DL16, FP32_NEAREST, Conversion, yardstick_run
 from pipeline.verification.measurements import CaseMeasurement, ControlResult, Place
 from pipeline.verification.parts import reference_run
-from pipeline.verification.probes import ProbeBatch
+from pipeline.verification.probes import ProbeBatch, case_name
 
 
 class StockRuns(NamedTuple):
@@ -101,7 +101,7 @@ def _about(probe: ProbeBatch, place: Place, stock: StockRuns, pooling: str) -> d
     """What is known of a case before its output is looked at."""
     used = measures.pooled_tokens(probe.mask, pooling)
     return {
-        "name": f"{probe.name}-{place}",
+        "name": case_name(probe, place),
         "draw": probe.draw,
         "side": probe.side,
         "place": place,

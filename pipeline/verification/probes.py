@@ -18,6 +18,7 @@ import torch
 import yaml
 from torch import Tensor
 
+from pipeline.verification.measurements import Place
 from pipeline.verification.parts import pad_id, plain_ids
 from pipeline.verification.texts import one_of_each_script, probe_text, signed, single_character
 
@@ -56,6 +57,11 @@ class ProbeBatch:
     def mask(self) -> Tensor:
         """(batch, length) int64, 1 where a token is real."""
         return self.inputs["attention_mask"]
+
+
+def case_name(probe: ProbeBatch, place: Place) -> str:
+    """How a verdict names a probe that was run at a place."""
+    return f"{probe.name}-{place}"
 
 
 class Text(NamedTuple):
