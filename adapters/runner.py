@@ -99,16 +99,21 @@ class DocumentRunner:
 
 
 def compile_blocks(blocks: list[Block], undo: Reversal) -> None:
-    """Compiles each block's forward, fullgraph and static; blocks of one class share one compiled function.
+    """Compiles each block's forward, fullgraph and static; blocks of one forward share one compiled function.
 
     Parameters are inputs of the graph, so that identical blocks compile once. Hooks stay outside.
     """
-    compiled: dict[type, Callable[..., Any]] = {}
+    compiled: dict[Callable[..., Any], Callable[..., Any]] = {}
     for block in blocks:
-        kind = type(block.module)
-        if kind not in compiled:
-            compiled[kind] = torch.compile(kind.forward, fullgraph=True, dynamic=False)
-        undo.set_attribute(block.module, "forward", types.MethodType(compiled[kind], block.module))
+        forward = forward_of(block.module)
+        if forward not in compiled:
+            compiled[forward] = torch.compile(forward, fullgraph=True, dynamic=False)
+        undo.set_attribute(block.module, "forward", types.MethodType(compiled[forward], block.module))
+
+
+def forward_of(block: nn.Module) -> Callable[..., Any]:
+    """The function behind a block's forward: that of a patch, if one gave it to this instance, else its class's."""
+    return getattr(block.__dict__.get("forward"), "__func__", None) or type(block).forward
 
 
 @contextmanager

@@ -32,8 +32,6 @@ from pipeline.verification.seeds import HiddenSeeds, draw_hidden_seeds
 from pipeline.work.models import Outcome, Run, StageName
 
 CANDIDATE_IDS = "candidate_ids"
-RESERVE = 0.1
-"""Share of the error's limit that a draw should be below it: draws of one model scatter by as much."""
 JUDGED_AGAIN = (CandidateState.VERIFYING, CandidateState.WAITING, CandidateState.INCONCLUSIVE)
 """States in which a new verdict decides; later ones belong to humans."""
 
@@ -134,7 +132,7 @@ def verdict_is_inexact(session: Session, run: Run) -> bool:
 
 
 def was_inexact(candidate: CandidateRow) -> bool:
-    """Whether the size of its error alone kept a candidate from passing, or might in another draw.
+    """Whether the size of its error alone kept a candidate from passing, or would have in one of its draws alone.
 
     Such a verdict is the luck of the draw: it is worth a draft that asks for less error, whatever it says.
     """
@@ -142,7 +140,7 @@ def was_inexact(candidate: CandidateRow) -> bool:
     if row is None:
         return False
     most, limit = row.measurements.get(WORST_DRAW), current_policy().limits(EMBEDDING, HALF)["error_ratio_pass"]
-    lucky = row.outcome == Outcome.PASSED and most is not None and most > (1 - RESERVE) * limit
+    lucky = row.outcome == Outcome.PASSED and most is not None and most > limit
     return lucky or is_inexact(row.evidence.get("verdict", {}).get("reasons") or [])
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from adapters.runner import forward_of
 from pipeline.diagnosis.wrong_values.narrow import narrow_dtype
 
 DEVICE = "spyre"
@@ -90,7 +91,7 @@ class DeviceBlocks:
 
     def place(self, block: torch.nn.Module) -> Callable[..., Any]:
         """A compiled 16-bit copy of `block` on the device; raises Refused when called, if the device refuses it."""
-        forward = _forward_of(block)
+        forward = forward_of(block)
         if forward not in self._compiled:
             self._compiled[forward] = torch.compile(forward, fullgraph=True, dynamic=False)
         moved = copy.deepcopy(block).half().to(DEVICE).to(narrow_dtype())
@@ -104,8 +105,3 @@ class DeviceBlocks:
                 raise Refused(error) from error
 
         return call
-
-
-def _forward_of(block: torch.nn.Module) -> Any:
-    """What the block runs: the function that a cure gave the instance (P66), else its class's."""
-    return getattr(block.__dict__.get("forward"), "__func__", None) or type(block).forward

@@ -2,8 +2,8 @@
 
 `crash` in the name ends it by a signal at capture, `hang` makes it sleep there, `holds-the-gil` without letting
 any other thread of it run, `hungry` fills memory there, `pause-STAGE` for a while in that
-stage, `inexact` gets no answer for its first candidate, `never-exact` for none, `lucky`,
-`scarcely` and `easily` pass at first with an error in their worst draw above the limit, near it and well below,
+stage, `inexact` gets no answer for its first candidate, `never-exact` for none, `lucky` passes
+at first with an error that one draw alone would not pass with,
 `stock` passes without a patch, `below-limit` runs and is refused by the gate, anything else fails until it gets
 an adapter or a candidate. Every call leaves a line in `<data dir>/calls.log`.
 """
@@ -124,9 +124,8 @@ def draft(spec: dict) -> dict:
 def verify(spec: dict) -> dict:
     first = spec["candidate"]["patches"][0]["parameters"].get("round") == 0
     wrong_first = "second" in spec["model"] and first
-    worst = next((ratio for word, ratio in WORST_DRAWS.items() if word in spec["model"]), None)
-    if worst is not None and first:
-        return {**PASSED, "measurements": {**PASSED["measurements"], "worst_draw_error_ratio": worst}}
+    if "lucky" in spec["model"] and first:
+        return {**PASSED, "measurements": {**PASSED["measurements"], "worst_draw_error_ratio": 1.51}}
     if "never-exact" in spec["model"] or ("inexact" in spec["model"] and first):
         return inexact()
     if wrong_first:
@@ -155,9 +154,6 @@ def inexact() -> dict:
         "evidence": {"verdict": {"reasons": [reason]}},
     }
 
-
-WORST_DRAWS = {"lucky": 1.51, "scarcely": 1.41, "easily": 1.33}
-"""Words in a model's name: how large the error of its first candidate's worst draw is, of 1.5."""
 
 STAGES = {stage.__name__: stage for stage in (inspect, capture, execute, diagnose, draft, verify)}
 
