@@ -144,7 +144,8 @@ def _order_of_leaves(block: nn.Module) -> list[nn.Module]:
     handles = [m.register_forward_pre_hook(lambda m, args: order.append(m)) for m in leaves]
     linear = next((m for m in leaves if isinstance(m, nn.Linear)), None)
     width = linear.in_features if linear is not None else 1
-    state = {k: torch.empty_like(v, device="meta") for k, v in block.state_dict(keep_vars=True).items()}
+    held = [*block.named_parameters(remove_duplicate=False), *block.named_buffers(remove_duplicate=False)]
+    state = {name: torch.empty_like(tensor, device="meta") for name, tensor in held}
     try:
         with torch.no_grad():
             torch.func.functional_call(block, state, (torch.empty(1, 8, width, device="meta", dtype=_dtype(block)),))

@@ -31,6 +31,13 @@ def test_of_an_encoder_with_a_decoder_the_encoder_is_described() -> None:
     assert (words["causal"], words["hidden_act"]) == (False, model.config.feed_forward_proj)
 
 
+def test_a_block_with_buffers_that_are_not_saved_is_described_alike() -> None:
+    model = family("gpt_neo")
+    words = describe(model.config)
+    assert words == describe(model)
+    assert words["norm"] == "pre"
+
+
 def test_any_number_of_shared_heads_is_one_word_and_fused_heads_have_their_size() -> None:
     from transformers import ModernBertConfig, Qwen3Config
 

@@ -16,6 +16,7 @@ from tests.adapters.releases.small_models import RELEASED, small_model
 
 CPU: dict[str, Any] = {"device": "cpu", "compile": False}
 EXACT, HALF = 1e-5, {torch.float16: 0.999, torch.bfloat16: 0.99}
+"""HALF: what a run agrees to, or a tenth worse than the stock model in that dtype: T5's scores are not scaled."""
 HAND_AT_MOST, ADAPTERS_AT_MOST = 0.2, 13
 
 
@@ -32,6 +33,10 @@ def run(model: nn.Module, values: dict[str, torch.Tensor]) -> torch.Tensor:
     with torch.no_grad():
         output: torch.Tensor = model(**values).last_hidden_state
     return output
+
+
+def lowest_cosine(output: torch.Tensor, stock: torch.Tensor, real: torch.Tensor) -> float:
+    return float(torch.cosine_similarity(output[real].float(), stock[real], dim=-1).min())
 
 
 def trace(model: nn.Module) -> list[tuple[str, type, frozenset[str]]]:
@@ -78,8 +83,9 @@ def test_sixteen_bit_runs_agree_for_either_padding(adapter: str, family: str, dt
         values = inputs_of(model, left)
         stock, real = run(model, values), values["attention_mask"].bool()
         with adapt(model, dtype=dtype, **CPU):
-            cosines = torch.cosine_similarity(run(model, values)[real], stock[real], dim=-1)
-        assert float(cosines.min()) > HALF[dtype], left
+            lowest = lowest_cosine(run(model, values), stock, real)
+        narrow = lowest_cosine(run(copy.deepcopy(model).to(dtype), values), stock, real)
+        assert 1 - lowest < max(1 - HALF[dtype], 1.1 * (1 - narrow)), left
 
 
 def test_few_adapters_and_most_patches_by_drafters() -> None:
