@@ -9,10 +9,10 @@ import torch
 from adapters import adapt
 from adapters.patches.overflow_looks import both_parts
 from adapters.patches.registry import in_order
+from adapters.runner import forward_of
 from adapters.structure import find_blocks
 from agents.types import Diagnosis, Failure, FailureKind, PatternUse
 from pipeline.diagnosis.wrong_values.blocks import BlockGraph, graph_of, record_block_calls
-from pipeline.diagnosis.wrong_values.device_runs import _forward_of
 from pipeline.diagnosis.wrong_values.narrow import narrow_dtype, searched_in
 from pipeline.execution.diagnose_run import CURES_ON_CPU, search_dtype
 from tests.adapters.patches.families import family
@@ -76,5 +76,5 @@ def test_a_block_that_a_cure_gave_a_forward_of_its_own_runs_that_one_on_the_devi
     model = family("t5")
     with torch.no_grad(), adapt(model, patches=[P("P66")], device="cpu", dtype=torch.float32, compile=False):
         block = find_blocks(model)[0].module
-        assert _forward_of(block).__code__ is both_parts.__code__
-    assert _forward_of(block) is type(block).forward
+        assert forward_of(block).__code__ is both_parts.__code__
+    assert forward_of(block) is type(block).forward
