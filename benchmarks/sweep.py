@@ -132,12 +132,12 @@ def measure_report(bench: Bench) -> Iterator[Figure]:
 
 def measure_full(bench: Bench) -> Iterator[Figure]:
     """Every oracle at full depth for the groups that matter most, resumed if it was stopped; outside the 60 minutes."""
-    from pipeline.execution.weights import LARGEST_FULL_DEPTH
+    from pipeline.execution.weights import LARGEST_EXECUTED
 
     entries = bench.entries()
     with installed(bench.data / "sweep") as settings:
         told = executed_by(settings, bench.catalog)[0]
-        chosen = choose(entries, told, LARGEST_FULL_DEPTH)
+        chosen = choose(entries, told, LARGEST_EXECUTED)
         yield from chosen_figures(chosen)
         rows = chosen.rows[: bench.first]
         if not rows:

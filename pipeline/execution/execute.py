@@ -32,7 +32,7 @@ from pipeline.execution.release_parts import counted_lengths, dtype_of, release_
 from pipeline.execution.standby import Standbys
 from pipeline.execution.stock_side import StockSide
 from pipeline.execution.subject import Subject
-from pipeline.execution.weights import Prepared, prepare
+from pipeline.execution.weights import LARGEST_EXECUTED, Prepared, prepare
 from pipeline.inspection import Inspection, inspect_checkpoint
 from pipeline.verification import compare
 from pipeline.verification.equivalence.elementwise import claims_of, judge_document
@@ -87,7 +87,7 @@ def execute(subject: Subject, standbys: Standbys | None = None) -> dict[str, Any
     started, clock = time.monotonic(), Clock()
     with clock.stage("loading"):
         inspection = inspect_checkpoint(subject.folder)
-        prepared = prepare(subject, brief=subject.tier != FULL)
+        prepared = prepare(subject, brief=subject.tier != FULL, largest=LARGEST_EXECUTED)
         plan = make_plan(subject, inspection, prepared)
     run = Execution(subject, inspection, prepared, plan, clock, standbys or Standbys())
     out = {"weights": subject.weights_word, "depth": prepared.depth, "recipe": prepared.recipe, **run.outcome()}

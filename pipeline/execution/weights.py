@@ -14,7 +14,10 @@ from pipeline.execution.subject import Subject
 SEED = 0
 RECIPE_FILE = "recipe.json"
 LARGEST_FULL_DEPTH = 200_000_000
-"""Parameters up to which a model is diagnosed, and executed at the full tier, at full depth."""
+"""Parameters up to which a model is diagnosed, and its candidates are verified, at full depth."""
+LARGEST_EXECUTED = 600_000_000
+"""Parameters up to which an adapter is executed at full depth at the full tier: 8.5 GiB at most at 596 million, of the
+12 that a stage may have."""
 CUT_LAYERS = 2
 """Layers of a cut model, or one period of the layer kinds: some defects show only where one block follows another."""
 SWEEP_VOCABULARY = 4_096
@@ -32,15 +35,18 @@ class Prepared:
     recipe: dict[str, Any] | None
 
 
-def prepare(subject: Subject, *, brief: bool = False) -> Prepared:
-    """Load or synthesise, `brief` with few layers and token ids. Raises CheckpointProblem or RecipeRefused."""
+def prepare(subject: Subject, *, brief: bool = False, largest: int | None = None) -> Prepared:
+    """Load or synthesise, `brief` with few layers and token ids. Raises CheckpointProblem or RecipeRefused.
+
+    `largest`: parameters up to which synthetic weights have every layer, LARGEST_FULL_DEPTH unless it is said.
+    """
     tokenizer = load_tokenizer(subject.folder)
     if subject.has_weights:
         return Prepared(load_weights(subject.folder), subject.folder, tokenizer, "full", None)
-    return synthesised(subject, tokenizer, brief=brief)
+    return synthesised(subject, tokenizer, brief=brief, largest=largest or LARGEST_FULL_DEPTH)
 
 
-def synthesised(subject: Subject, tokenizer: Any, *, brief: bool) -> Prepared:
+def synthesised(subject: Subject, tokenizer: Any, *, brief: bool, largest: int) -> Prepared:
     """A model with weights of the calibrated recipe, saved as a checkpoint folder for the device child.
 
     A replay has the folder made beforehand: weights are what is measured, so they must be the same bits, and the recipe
@@ -52,7 +58,7 @@ def synthesised(subject: Subject, tokenizer: Any, *, brief: bool) -> Prepared:
     if subject.weights_dir is not None:
         return _made_before(subject.weights_dir, tokenizer)
     parameters = inspect_checkpoint(subject.folder).parameters or 0
-    layers = CUT_LAYERS if brief or parameters > LARGEST_FULL_DEPTH else None
+    layers = CUT_LAYERS if brief or parameters > largest else None
     vocabulary = SWEEP_VOCABULARY if brief and tokenizer is None else None
     made = synthesise(subject.folder, SEED, layers, vocabulary=vocabulary)
     folder = subject.workdir / "weights"

@@ -46,10 +46,11 @@ def _claimed_here(session: Session, run_id: int, host: str) -> list[Run]:
 
 
 def expected_mb(session: Session, run: Run) -> float:
-    """What a run will need, in MiB: by its last run of this kind, else by the stage and the model's size."""
+    """What a run will need, in MiB: by its last run of this stage and tier, else by the stage and the model's size."""
     stage = STAGES[StageName(run.stage)]
-    same = select(Run.peak_rss_mb).where(Run.checkpoint_id == run.checkpoint_id, Run.stage == run.stage)
-    peak = session.scalar(same.where(Run.peak_rss_mb.is_not(None)).order_by(Run.id.desc()).limit(1))
+    same = (Run.checkpoint_id == run.checkpoint_id, Run.stage == run.stage, Run.tier == run.tier)
+    measured = select(Run.peak_rss_mb).where(*same, Run.peak_rss_mb.is_not(None))
+    peak = session.scalar(measured.order_by(Run.id.desc()).limit(1))
     if peak is not None:
         return min(peak * MARGIN, stage.memory_mb)
     parameters = session.get_one(Checkpoint, run.checkpoint_id).facts.get("parameters") or 0

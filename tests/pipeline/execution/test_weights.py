@@ -46,3 +46,10 @@ def test_what_is_diagnosed_is_whole(subject: Subject) -> None:
 def test_a_model_too_big_keeps_a_block_that_follows_another(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(weights, "LARGEST_FULL_DEPTH", 1)
     assert layers_and_ids(weights.prepare(subject)) == (2, 5_000)
+
+
+def test_what_is_executed_may_be_bigger_than_what_is_diagnosed(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(weights, "LARGEST_FULL_DEPTH", 1)
+    assert layers_and_ids(weights.prepare(subject, largest=weights.LARGEST_EXECUTED)) == (4, 5_000)

@@ -202,4 +202,6 @@ def test_a_bigger_model_is_expected_to_need_more(database: str, sweep_of: Start,
         run.peak_rss_mb = 800
         session.flush()
         assert memory.expected_mb(session, run) == 1000, "what was measured counts"
+        full = Run(checkpoint_id=run.checkpoint_id, stage=run.stage, tier="full")
+        assert memory.expected_mb(session, full) == pytest.approx(small + 1526, abs=1), "few layers say nothing of all"
     assert memory.budget_mb(get_settings()) == pytest.approx(memory.SHARE * memory.machine_mb())
