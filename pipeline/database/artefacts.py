@@ -69,8 +69,6 @@ def read_artefact(digest: str) -> bytes:
 
 
 def _stored_content(digest: str) -> bytes | None:
-    if get_settings().artefact_store != "database":
-        return None
     with looking() as session:
         return session.scalar(select(ArtefactContent.content).where(ArtefactContent.digest == digest))
 

@@ -12,7 +12,9 @@ from sqlalchemy.orm import Session
 from pipeline.database.artefacts import artefact_path, read_artefact, store_bytes, store_json
 from pipeline.database.errors import DataDirUnusable
 from pipeline.database.models import Artefact
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import NotFound
+from pipeline.settings import get_settings
 
 
 def test_content_comes_back_and_twice_is_one_row(session: Session) -> None:
@@ -46,6 +48,22 @@ def test_a_changed_file_is_not_handed_out(session: Session) -> None:
     artefact_path(digest).write_bytes(b"false")
     with pytest.raises(DataDirUnusable, match="restore"):
         read_artefact(digest)
+
+
+@pytest.mark.parametrize(("first", "later"), [("database", "file"), ("file", "database")])
+def test_what_was_stored_before_the_setting_changed_is_still_found(
+    database: str, monkeypatch: pytest.MonkeyPatch, first: str, later: str
+) -> None:
+    kept_in(first, monkeypatch)
+    with unit_of_work() as session:
+        digest = store_bytes(session, b"evidence", "evidence")
+    kept_in(later, monkeypatch)
+    assert read_artefact(digest) == b"evidence"
+
+
+def kept_in(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPYRE_FACTORY_ARTEFACT_STORE", store)
+    get_settings.cache_clear()
 
 
 @pytest.mark.parametrize("digest", ["0" * 64, "../../etc/passwd", "G" * 64, ""])
