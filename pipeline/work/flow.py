@@ -143,7 +143,9 @@ def _set_stock(status: CheckpointStatus, run: Run) -> None:
 
 
 def _tell_the_group_later(session: Session, run: Run, status: CheckpointStatus) -> None:
-    if run.weights_mode == "synthetic":
+    """A status on real weights is told to nobody, though a run on synthetic ones says what stock does there."""
+    rests_on = session.get_one(Run, status.run_id)
+    if run.weights_mode == rests_on.weights_mode == "synthetic":
         session.info[UNTOLD][status.checkpoint_id, status.profile] = status
 
 

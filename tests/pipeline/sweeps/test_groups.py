@@ -23,6 +23,7 @@ from pipeline.sweeps.models import Checkpoint, CheckpointStatus
 from pipeline.sweeps.repository import get_sweep, sweep_runs
 from pipeline.sweeps.schemas import SweepOptions
 from pipeline.sweeps.service import start_sweep, sweep_report
+from pipeline.work.models import Run
 
 BERT = {"model_type": "bert", "hidden_size": 64, "num_attention_heads": 2, "hidden_act": "gelu", "vocab_size": 100}
 Entry = Callable[..., CatalogueEntry]
@@ -235,6 +236,36 @@ def test_a_verdict_on_real_weights_is_never_overwritten(database: str, entry: En
         assert [row.weights for row in own if row.checkpoint.model.name == names[0]] == ["real"]
 
 
+def test_what_stock_does_on_synthetic_weights_tells_nobody_a_verdict_on_real_ones(
+    database: str, entry: Entry, drain: Drain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = of_one_group(entry)
+    sweep(entries)
+    drain()
+    release_the_candidate()
+    drain()
+    monkeypatch.setattr("pipeline.sweeps.service.environment_digest", lambda _profile: "e" * 64)
+    sweep(entries)
+    sweep(entries[:1], weights="auto")
+    drain()
+    with reading() as session:
+        rows = session.query(CheckpointStatus).order_by(CheckpointStatus.checkpoint_id)
+        rest_on = [(row.derived_from, session.get_one(Run, row.run_id)) for row in rows]
+    assert [speaker for speaker, _ in rest_on] == [None, 1, 1]
+    assert [run.weights_mode for _, run in rest_on] == ["auto", "synthetic", "synthetic"]
+    assert {run.environment for _, run in rest_on} == {"e" * 64}
+
+
+def release_the_candidate() -> int:
+    """The number of the adapter that is released; its one run is queued."""
+    with unit_of_work() as session:
+        candidate = session.query(CandidateRow).filter_by(state="waiting").one()
+        seen, who = review.seen_digest(candidate), local_reviewer(session)
+        released = review.approve(session, candidate.id, who, seen=seen, reason="equal")
+        assert len(released.runs) == 1
+        return released.adapter.id
+
+
 def test_a_derived_verdict_gives_way_to_one_of_its_own(database: str, entry: Entry, drain: Drain) -> None:
     entries = of_one_group(entry, "a/stock-{}")
     sweep(entries)
@@ -249,12 +280,7 @@ def test_a_release_runs_one_of_a_group_and_withdrawal_too(database: str, entry: 
     sweep(of_one_group(entry))
     drain()
     assert {outcome for outcome, _ in statuses().values()} == {"failed"}
-    with unit_of_work() as session:
-        candidate = session.query(CandidateRow).filter_by(state="waiting").one()
-        seen, who = review.seen_digest(candidate), local_reviewer(session)
-        released = review.approve(session, candidate.id, who, seen=seen, reason="equal")
-        assert len(released.runs) == 1
-        adapter = released.adapter.id
+    adapter = release_the_candidate()
     drain()
     assert {outcome for outcome, _ in statuses().values()} == {"passed"}
     with unit_of_work() as session:
