@@ -62,14 +62,16 @@ def listed(spec: dict[str, Any]) -> CatalogueEntry | None:
 def hub_folder(model: str, revision: str | None, entry: CatalogueEntry | None, weights: str, root: Path) -> Path:
     """Files from the Hub: everything of a checkpoint that is executed whole, else its configuration only.
 
-    With `hub`, weights that cannot be had are the model's fault; with `auto`, they become synthetic ones.
+    With `hub`, weights that cannot be had are the model's fault; with `auto`, they become synthetic ones. All is of the
+    commit that the first question pins: a branch may move between two.
     """
     from pipeline.catalogue.hub import hub_client
 
-    found = require_usable(inspect_checkpoint(hub_client().source(model, revision)))
+    source = hub_client().source(model, revision)
+    found = require_usable(inspect_checkpoint(source))
     if weights == "hub" or (weights == "auto" and is_worth_fetching(found)):
         try:
-            return fetched_folder(model, revision, root)
+            return fetched_folder(model, source.revision, root)
         except CheckpointProblem:
             if weights == "hub":
                 raise

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any, Self
 
+from pipeline.catalogue.entry import CatalogueEntry
 from pipeline.database.errors import DatabaseUnavailable
 from pipeline.database.unit_of_work import reading, unit_of_work
 from pipeline.sweeps import repository as sweeps
@@ -22,13 +24,24 @@ END_S = 240.0
 class Work:
     """One sweep over models of these names (`tests/pipeline/work/fake_child.py` says what becomes of them)."""
 
-    def __init__(self, *names: str, apart: bool = False) -> None:
-        """`apart`: each model is of a family of its own, and has a draft of its own."""
+    def __init__(self, *names: str, apart: bool = False, **options: Any) -> None:
+        """`apart`: each model is of a family of its own, and has a draft of its own. `options`: those of the sweep."""
         config = {"hidden_size": 64, "num_attention_heads": 2}
         families = [{"config": {**config, "model_type": f"kind{n}"}} if apart else {} for n in range(len(names))]
         entries = [listed(n, rank, **f) for rank, (n, f) in enumerate(zip(names, families, strict=True), start=1)]
+        self._start(entries, options)
+
+    @classmethod
+    def over(cls, entries: Sequence[CatalogueEntry], **options: Any) -> Self:
+        """A sweep over these rows."""
+        work = cls.__new__(cls)
+        work._start(entries, options)
+        return work
+
+    def _start(self, entries: Sequence[CatalogueEntry], options: dict[str, Any]) -> None:
         with unit_of_work() as session:
-            self.sweep = start_sweep(session, f"test {names[0]}", entries, SweepOptions(PROFILE)).id
+            chosen = SweepOptions(PROFILE, **options)
+            self.sweep = start_sweep(session, f"test {entries[0].model_id}", entries, chosen).id
 
     def runs(self) -> list[Run]:
         """Its runs as they are now."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -73,6 +73,11 @@ class HubModel:
         if revision in self.refs:
             return revision
         return next((ref for ref in self.refs if self.commit(ref) == revision), None)
+
+    def pushed(self, files: Mapping[str, Path | bytes]) -> HubModel:
+        """This model after a push of `files` to main: the commit before can still be asked for, as on the Hub."""
+        before = self.refs["main"]
+        return replace(self, refs={**self.refs, self.commit("main"): before, "main": {**before, **files}})
 
     def config(self) -> dict[str, Any]:
         """The parsed `config.json` of main; empty if there is none or it is broken."""

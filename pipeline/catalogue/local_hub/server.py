@@ -35,6 +35,8 @@ class Fault(StrEnum):
     """401 as the Hub answers it to an anonymous question for a model that is missing or private."""
     ERROR = "error"
     """503 Service Unavailable."""
+    BUSY = "busy"
+    """429 Too Many Requests."""
     UNAUTHORISED = "unauthorised"
     """401: the token is not accepted."""
     SLOW = "slow"
@@ -50,6 +52,7 @@ REFUSALS: dict[Fault, Refusal] = {
     Fault.MISSING: Refusal(404, "RepoNotFound", "Repository not found"),
     Fault.HIDDEN: Refusal(401, None, "Invalid username or password."),
     Fault.ERROR: Refusal(503, None, "Service Unavailable"),
+    Fault.BUSY: Refusal(429, None, "Too Many Requests"),
     Fault.UNAUTHORISED: Refusal(401, None, "Invalid credentials in Authorization header"),
 }
 
@@ -109,10 +112,12 @@ class LocalHub:
         with self._lock:
             self._switches[model_id] = _Switch(fault, times, file)
 
-    def behave(self) -> None:
-        """Ends all misbehaviour."""
+    def behave(self, model_id: str | None = None) -> None:
+        """Ends all misbehaviour, or that towards one model."""
         with self._lock:
-            self._switches.clear()
+            if model_id is None:
+                self._switches.clear()
+            self._switches.pop(model_id, None)
 
     def fault_for(self, model_id: str | None, file: str) -> Fault | None:
         """The fault that applies to a request; counts it. Damage to content applies to files (`file` not empty)."""

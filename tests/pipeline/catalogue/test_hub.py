@@ -78,7 +78,9 @@ def test_an_empty_listing_is_an_environment_problem(client: HubClient) -> None:
         client.list_top(5)
 
 
-@pytest.mark.parametrize(("fault", "word"), [(Fault.ERROR, "503"), (Fault.UNAUTHORISED, "HF_TOKEN")])
+@pytest.mark.parametrize(
+    ("fault", "word"), [(Fault.ERROR, "503"), (Fault.BUSY, "too many"), (Fault.UNAUTHORISED, "HF_TOKEN")]
+)
 def test_refusals_of_the_hub_are_environment_problems(
     client: HubClient, serve: Serve, hub: LocalHub, fault: Fault, word: str
 ) -> None:

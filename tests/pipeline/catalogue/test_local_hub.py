@@ -77,6 +77,17 @@ def test_faults_can_be_limited_in_number_and_to_a_model(serve: Serve, hub: Local
     assert codes == [200, 503, 200]
 
 
+def test_a_push_moves_main_and_leaves_the_commit_before(serve: Serve, hub: LocalHub) -> None:
+    before = serve("a/x", {"config.json": b"{}"})
+    hub.add(before.pushed({"config.json": b"[]"}))
+    api = HfApi(endpoint=hub.url, token=False)
+    first, newest = before.commit("main"), api.model_info("a/x").sha
+    assert newest != first
+    assert api.model_info("a/x", revision=first).sha == first
+    for revision, content in ((first, b"{}"), (newest, b"[]"), ("main", b"[]")):
+        assert httpx2.get(f"{hub.url}/a/x/resolve/{revision}/config.json").content == content
+
+
 def test_filters_sort_and_expand_of_the_listing(serve: Serve, hub: LocalHub) -> None:
     serve("a/x", downloads=1, likes=9, tags=("blue",))
     serve("b/y", downloads=2, likes=1)

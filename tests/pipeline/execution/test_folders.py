@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import huggingface_hub
+import huggingface_hub.constants
 import pytest
 
 from pipeline.catalogue.local_hub import LocalHub, model_from_entry
 from pipeline.catalogue.starter import find_starter
 from pipeline.errors import BadInput, CheckpointProblem
 from pipeline.execution.folders import checkpoint_folder, packaged_folder
+from pipeline.inspection import Inspection
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 ALBERT = "sentence-transformers/paraphrase-albert-small-v2"
@@ -76,3 +78,18 @@ def test_a_hub_model_without_weights_becomes_a_configuration_unless_weights_are_
     with pytest.raises(CheckpointProblem) as caught:
         checkpoint_folder(spec(ALBERT, tmp_path, weights="hub"))
     assert caught.value.kind == "no_native_weights"
+
+
+def test_a_branch_that_moves_meanwhile_gives_files_of_one_commit(
+    tmp_path: Path, hub: LocalHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = hub.router.models[MINILM]
+
+    def push_after(found: Inspection, **_: bool) -> Inspection:
+        hub.add(before.pushed({"README.md": b"of another day"}))
+        return found
+
+    monkeypatch.setattr("pipeline.execution.folders.require_usable", push_after)
+    folder = checkpoint_folder(spec(MINILM, tmp_path, weights="hub"))
+    record = json.loads((folder / "fetched.json").read_text())
+    assert record["revision"] == before.commit("main")

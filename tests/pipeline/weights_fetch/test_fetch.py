@@ -171,7 +171,7 @@ def test_an_unknown_model_and_a_bad_id_are_the_callers_fault(
     assert stored() == set()
 
 
-@pytest.mark.parametrize("fault", [Fault.ERROR, Fault.UNAUTHORISED])
+@pytest.mark.parametrize("fault", [Fault.ERROR, Fault.BUSY, Fault.UNAUTHORISED])
 def test_faults_of_the_hub_are_environment_problems(
     client: HubClient, cache: WeightsCache, serve: Serve, hub: LocalHub, fault: Fault
 ) -> None:
