@@ -71,7 +71,8 @@ def backup(
     if as_json:
         print_json(made._asdict())
     else:
-        typer.echo(f"{made.file}: {made.kind} at {made.revision}, {made.artefacts} artefacts, {made.bytes:,} bytes.")
+        what = f"{made.kind} at {made.revision}, {made.artefacts} artefact files"
+        typer.echo(f"{made.file}: {what}, {made.bytes:,} bytes.")
 
 
 def restore(
@@ -87,6 +88,7 @@ def restore(
     if as_json:
         print_json(found._asdict())
     else:
-        typer.echo("\n".join(found.broken) or f"Restored {found.artefacts} artefacts; the database holds what it must.")
+        well = f"Restored {found.artefacts} artefact files; the database holds what it must."
+        typer.echo("\n".join(found.broken) or well)
     if found.broken:
         raise typer.Exit(1)
