@@ -75,10 +75,9 @@ def create_request(
     who = principal.id if principal else None
     body = hashlib.sha256(canonical([model, profile, note, revision, callback_url])).hexdigest()
     open_key = hashlib.sha256(canonical([who, body])).hexdigest()
-    same = repository.find_open(session, open_key)
+    same = repository.find_open(session, open_key) or _check_quota(session, who, open_key)
     if same is not None:
         return Created(same, False)
-    _check_quota(session, who)
     values = {
         "id": str(uuid.uuid4()),
         "model": model,
@@ -96,13 +95,18 @@ def create_request(
     return Created(inserted.row, inserted.created)
 
 
-def _check_quota(session: Session, principal_id: int | None) -> None:
+def _check_quota(session: Session, principal_id: int | None, open_key: str) -> RequestRow | None:
+    """The same request if it was made while this one waited for its turn: it takes no place of its own."""
     settings = get_settings()
     repository.lock_requester(session, principal_id)
+    same = repository.find_open(session, open_key)
+    if same is not None:
+        return same
     if repository.count_open(session, principal_id) >= settings.quota_open_requests:
         raise QuotaExceeded(f"{settings.quota_open_requests} requests are open already: wait, or cancel some.")
     if repository.count_of_day(session, principal_id, database_now(session)) >= settings.quota_requests_per_day:
         raise QuotaExceeded(f"{settings.quota_requests_per_day} requests were made within 24 hours: come back later.")
+    return None
 
 
 def _queue(session: Session, request: RequestRow, releases: str, found: CatalogueEntry | None) -> None:

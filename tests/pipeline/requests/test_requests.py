@@ -14,6 +14,7 @@ from pipeline.database.accounts import ensure_principal, local_reviewer
 from pipeline.database.events import events_of, last_number
 from pipeline.database.models import OutboxEvent, PrincipalKind, Role
 from pipeline.database.unit_of_work import database_now, reading, unit_of_work
+from pipeline.requests import repository as asked
 from pipeline.requests.errors import IdempotencyConflict, QuotaExceeded, UnknownRequest
 from pipeline.requests.idempotency import Key, answered, begin
 from pipeline.requests.models import IdempotencyKey, RequestRow
@@ -107,6 +108,32 @@ def test_at_once_the_same_is_open_once(database: str) -> None:
     for thread in threads:
         thread.join()
     assert (len(made), len(set(made))) == (8, 1)
+
+
+@pytest.mark.parametrize("database", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True)
+def test_at_once_the_same_takes_one_place_of_a_quota(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both have looked for an open one before either makes it, which SQLite's one writer never lets happen."""
+    monkeypatch.setenv("SPYRE_FACTORY_QUOTA_OPEN_REQUESTS", "1")
+    get_settings.cache_clear()
+    with unit_of_work() as session:
+        who = ensure_principal(session, "one", PrincipalKind.SERVICE, [Role.REQUESTER])
+    both, look, found = threading.Barrier(2), asked.lock_requester, list[str]()
+
+    def lock_together(session: Session, principal_id: int | None) -> None:
+        both.wait(20)
+        look(session, principal_id)
+
+    def ask() -> None:
+        with unit_of_work() as session:
+            found.append(create_request(session, MINILM, PROFILE, principal=who).request.id)
+
+    monkeypatch.setattr(asked, "lock_requester", lock_together)
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(found), len(set(found))) == (2, 1)
 
 
 @pytest.mark.parametrize(
