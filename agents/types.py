@@ -226,12 +226,16 @@ class DraftContext:
     by its place in the draft, which is the same when a draft is repeated. `config` is the model's config.json,
     kept with each conversation so that it can be run again. `model_class` is the dotted name of the
     stock model's class; with it a coding agent may draft for causes beyond element-wise modules (`pattern: code`).
+    `inexact` are those of `rejected` that are right but for the size of their error. `added` are causes that the gate
+    found behind that: what was refused without their patches, and is not `inexact`, is not drafted with them either.
     """
 
     family: str
     profile: str
     dtype: str
     rejected: dict[str, str] = field(default_factory=dict)
+    inexact: frozenset[str] = frozenset()
+    added: tuple[Diagnosis, ...] = ()
     hidden_patterns: frozenset[str] = frozenset()
     submissions_used: dict[str, int] = field(default_factory=dict)
     capture: SandboxRunner | None = None

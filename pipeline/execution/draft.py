@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +30,11 @@ from pipeline.work.sandbox_state import sandbox_refusal
 
 def draft(subject: Subject, spec: dict[str, Any]) -> dict[str, Any]:
     """OUT of the stage: `candidates` and what is `left_over` with its reason."""
-    diagnoses = [diagnosis_from_dict(d) for d in spec["diagnoses"]] + of_rounding(subject, spec)
+    added = of_rounding(subject, spec)
+    diagnoses = [diagnosis_from_dict(d) for d in spec["diagnoses"]] + added
     family = family_name(inspect_checkpoint(subject.folder), describe_folder(subject.folder))
     drafters: Any = spec.get("drafters") or get_settings().drafters  # with `none` no stage drafts
-    context = draft_context(subject, spec, family)
+    context = replace(draft_context(subject, spec, family), added=tuple(added))
     rules = RulesDrafter(added=[rule_from(rule) for rule in spec.get("rules") or ()])
     outcome = draft_with(drafters, diagnoses, context, language_model(rules), rules)
     left = [{"op": lo.diagnosis.failure.op, "reason": lo.reason} for lo in outcome.left_over]
@@ -49,10 +50,15 @@ def draft(subject: Subject, spec: dict[str, Any]) -> dict[str, Any]:
 def of_rounding(subject: Subject, spec: dict[str, Any]) -> list[Diagnosis]:
     """What the gate adds to the diagnosis of a family of which a candidate was right and not exact enough: the model's
     rounding as a cause, with the patterns that compute the same with less of it."""
-    if INEXACT not in (spec.get("rejected") or {}).values():
+    if not inexact_of(spec):
         return []
     failure = Failure(FailureKind.WRONG_VALUES, ROUNDED[0], "", "model", INEXACT, scalars=ROUNDED[1:])
     return diagnose_failures([failure], model_facts(build_meta(subject.folder)))
+
+
+def inexact_of(spec: dict[str, Any]) -> frozenset[str]:
+    """The digests of the candidates that were right but for the size of their error."""
+    return frozenset(digest for digest, told in (spec.get("rejected") or {}).items() if told == INEXACT)
 
 
 def draft_context(subject: Subject, spec: dict[str, Any], family: str) -> DraftContext:
@@ -65,6 +71,7 @@ def draft_context(subject: Subject, spec: dict[str, Any], family: str) -> DraftC
         profile=subject.profile,
         dtype="float16",
         rejected=dict(spec.get("rejected") or {}),
+        inexact=inexact_of(spec),
         hidden_patterns=frozenset(spec.get("hidden_patterns") or ()),
         submissions_used=dict(spec.get("submissions_used") or {}),
         capture=None if refusal else capture_validated,

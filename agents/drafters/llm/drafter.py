@@ -190,15 +190,21 @@ class LlmDrafter:
 
         def build(code: str, claim: Claim) -> Candidate:
             drafted = DraftedPatch(patch_of(model, target.name, code, claim, capture), target.causes)
-            fresh = replace(context, rejected={})
-            candidate = next(self._rules.assemble(diagnoses, fresh, [drafted]), None)
+            candidate = next(self._rules.assemble(diagnoses, context, [drafted]), None)
             if candidate is None:
-                raise CandidateRefused("the other causes of this checkpoint cannot be cured together")
-            if candidate.digest in context.rejected:
-                raise CandidateRefused(f"the same patch was refused before: {context.rejected[candidate.digest]}")
+                raise CandidateRefused(self._why_none(drafted, diagnoses, context))
             return candidate
 
         return build
+
+    def _why_none(self, drafted: DraftedPatch, diagnoses: Sequence[Diagnosis], context: DraftContext) -> str:
+        """Why no set holds the drafted patch: it was refused in every one, or there is none."""
+        fresh = replace(context, rejected={})
+        candidate = next(self._rules.assemble(diagnoses, fresh, [drafted]), None)
+        if candidate is None:
+            return "the other causes of this checkpoint cannot be cured together"
+        told = context.rejected.get(candidate.digest)
+        return "the same patch was refused before" + (f": {told}" if told else "")
 
 
 def _facts(target: Target, context: DraftContext) -> dict[str, Any]:

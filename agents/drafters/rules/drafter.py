@@ -12,10 +12,10 @@ from agents.drafters.outcome import DraftedPatch, LeftOver
 from agents.drafters.rules.derivations import proof_of
 from agents.drafters.rules.documents import CaptureStock, DocumentDraft, DocumentRules, capture_stock
 from agents.drafters.rules.merge import instance_key
-from agents.drafters.rules.options import find_options
+from agents.drafters.rules.options import Options, find_options
 from agents.drafters.rules.patterns import ORDER, PATTERNS
 from agents.drafters.rules.rule import Rule
-from agents.drafters.rules.select import Selected, conflict_of, group, selections
+from agents.drafters.rules.select import Selected, conflict_of, group, grown_selections, selections
 from agents.types import Candidate, Diagnosis, DraftContext, Drafter, PatchDraft, PatternUse
 
 LAST = 1_000
@@ -65,12 +65,27 @@ class RulesDrafter:
         covered = [diagnosis for drafted in given for diagnosis in drafted.diagnoses]
         rest = [diagnosis for diagnosis in diagnoses if diagnosis not in covered]
         options = find_options(rest, context.hidden_patterns, self._documents, context.profile)
-        others = [with_cures(drafted) for drafted in given]
-        for selection in selections(group(options.usable)):
-            candidate = _candidate(context, [_patch(chosen, options.documents) for chosen in selection] + others)
-            if candidate.patches and candidate.digest not in context.rejected:
+        for base, candidate in _grown(options, context, [with_cures(drafted) for drafted in given]):
+            if candidate.patches and not _is_refused(base, candidate, context):
                 yield candidate
                 return
+
+
+def _grown(
+    options: Options, context: DraftContext, others: Sequence[PatchDraft]
+) -> Iterator[tuple[Candidate, Candidate]]:
+    """Each set for the causes of the diagnosis, and what it becomes with patches for those that the gate added."""
+    own = [usable for usable in options.usable if usable[0] not in context.added]
+    added = [usable for usable in options.usable if usable[0] in context.added]
+    for pair in grown_selections(group(own), group(added)):
+        sets = [[_patch(chosen, options.documents) for chosen in selection] for selection in pair]
+        base, whole = (_candidate(context, [*patches, *others]) for patches in sets)
+        yield base, whole
+
+
+def _is_refused(base: Candidate, candidate: Candidate, context: DraftContext) -> bool:
+    """Whether the candidate was refused, or what it was before the gate added causes, for more than its error."""
+    return candidate.digest in context.rejected or base.digest in context.rejected.keys() - context.inexact
 
 
 def _patch(selected: Selected, documents: dict[str, DocumentDraft]) -> PatchDraft:

@@ -33,11 +33,13 @@ class Selected:
 
 
 Selection = tuple[Selected, ...]
+Usable = tuple[Diagnosis, tuple[PatternUse, ...]]
+"""A cause with the patterns that can cure it."""
 
 
-def group(options: Sequence[tuple[Diagnosis, tuple[PatternUse, ...]]]) -> list[Cause]:
+def group(options: Sequence[Usable]) -> list[Cause]:
     """Causes with equal options taken together, in order of first appearance."""
-    groups: dict[str, list[tuple[Diagnosis, tuple[PatternUse, ...]]]] = {}
+    groups: dict[str, list[Usable]] = {}
     for pair in options:
         groups.setdefault(repr(pair[1]), []).append(pair)
     return [Cause(pairs[0][1], tuple(d for d, _ in pairs)) for pairs in groups.values()]
@@ -48,6 +50,14 @@ def selections(causes: Sequence[Cause]) -> Iterator[Selection]:
     choices = islice(product(*(cause.options for cause in causes)), MAX_SELECTIONS)
     found = [s for choice in choices if (s := _selection(choice, causes)) is not None]
     yield from sorted(found, key=len)
+
+
+def grown_selections(causes: Sequence[Cause], added: Sequence[Cause]) -> Iterator[tuple[Selection, Selection]]:
+    """Every way to cure `causes`, each with every way to cure the `added` ones beside it (one, if there are none)."""
+    for base in selections(causes):
+        fixed = [Cause((chosen.use,), chosen.diagnoses) for chosen in base]
+        for whole in selections([*fixed, *added]):
+            yield base, whole
 
 
 def conflict_of(causes: Sequence[Cause]) -> str | None:

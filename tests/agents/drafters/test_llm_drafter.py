@@ -73,6 +73,16 @@ def test_a_rejected_candidate_is_not_drafted_again_and_its_reason_reaches_the_mo
     assert drafter.reports[-1].end is DraftEnd.CANNOT_BE_PATCHED
 
 
+def test_a_patch_refused_beside_one_set_of_the_rules_is_tried_beside_the_next(
+    drafter: LlmDrafter, pow_cause: Diagnosis, diagnose: Any, context: DraftContext
+) -> None:
+    causes = [pow_cause, diagnose(("P54", {}), ("P61", {}))]
+    hidden = replace(context, hidden_patterns=HIDE_P01)
+    first = next(iter(drafter.draft(causes, hidden)))
+    second = next(iter(drafter.draft(causes, replace(hidden, rejected={first.digest: "wrong values"}))))
+    assert [[p.pattern for p in c.patches] for c in (first, second)] == [["P01", "P54"], ["P01", "P61"]]
+
+
 def test_rules_then_llm_uses_the_model_only_for_what_the_rules_leave(
     drafter: LlmDrafter, minilm_causes: list[Diagnosis], pow_cause: Diagnosis, context: DraftContext
 ) -> None:

@@ -129,6 +129,25 @@ def test_a_rejected_candidate_is_never_drafted_again(diagnose: Diagnose, context
     assert RulesDrafter().leftovers(causes) == []
 
 
+def test_a_draft_that_is_asked_for_less_error_keeps_what_earlier_failures_taught(
+    diagnose: Diagnose, context: DraftContext
+) -> None:
+    """GPT-Neo's third draft took up the set that its first verdict had refused, only with P57 added."""
+    causes, seen = [diagnose(("P54", {}), ("P61", {}), ("P60", {}))], []
+    rounding = diagnose(("P57", {}), op="model", kind=FailureKind.WRONG_VALUES)
+    first = only(RulesDrafter(), causes, context)
+    context = replace(context, rejected={first.digest: "wrong values"})
+    second = only(RulesDrafter(), causes, context)
+    context = replace(context, rejected={**context.rejected, second.digest: "too much error"})
+    context = replace(context, inexact=frozenset({second.digest}), added=(rounding,))
+    for _ in range(2):
+        candidate = only(RulesDrafter(), [*causes, rounding], context)
+        seen.append(patterns(candidate))
+        context = replace(context, rejected={**context.rejected, candidate.digest: "wrong values"})
+    assert [patterns(first), patterns(second)] == [["P54"], ["P61"]]
+    assert seen == [["P57", "P61"], ["P57", "P60"]]
+
+
 def test_a_cause_without_a_cure_means_no_candidate_and_is_reported(
     minilm_causes: list[Diagnosis], diagnose: Diagnose, context: DraftContext
 ) -> None:
