@@ -10,6 +10,7 @@ from markupsafe import Markup
 from api.pages.sources import Excerpt, stock_excerpt
 from api.presentation import script_in
 from pipeline.diagnosis.pictures import curve_rows, error_curve
+from pipeline.diagnosis.unsearched import sentence
 from pipeline.work.models import DiagnosisRow, Run, RunState, StageName
 
 HEAT_STEPS = 5
@@ -78,6 +79,12 @@ def curve_of(run: Run | None) -> Curve | None:
     if run is None or not curves or not any(curves.values()):
         return None
     return Curve(Markup(error_curve(curves)), curve_rows(curves), run.id)  # noqa: S704 - escapes every text itself
+
+
+def unsearched_of(run: Run | None) -> str:
+    """Where a diagnosis could not look for silent causes, and why; empty if it could everywhere."""
+    said = sentence((run.evidence or {}).get("unsearched") or ()) if run else ""
+    return said[:1].upper() + said[1:]
 
 
 def op_map(failures: Sequence[Mapping[str, Any]]) -> OpMap | None:

@@ -17,7 +17,7 @@ from api.kept import Kept
 from api.model_filter import FREE_FIELDS, ORDERS, WAITING, Sort, Wanted, cursor_of
 from api.model_list import as_csv, count_outcomes, every_item, facts_of, next_cursor, page_of
 from api.pages import labels
-from api.pages.findings import curve_of, findings, newest_diagnosis, op_map
+from api.pages.findings import curve_of, findings, newest_diagnosis, op_map, unsearched_of
 from api.pages.rendering import render
 from api.pages.verdicts import verdict_of
 from api.presentation import (
@@ -210,6 +210,7 @@ def _story(session: Session, row: ModelRow, profile: str) -> dict[str, Any]:
         "stock_failures": findings(stock, diagnosis),
         "map": op_map(failures or stock),
         "curve": curve_of(diagnosis),
+        "unsearched": unsearched_of(diagnosis),
         "evidence": [_evidence(e) for e in repository.evidence_of_checkpoint(session, executed)] if executed else [],
         "history": verdicts_by_environment(runs),
         "today": environment_digest(profile),

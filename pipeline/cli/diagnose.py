@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from pipeline.cli.output import print_json
+from pipeline.diagnosis.unsearched import sentence
 from pipeline.errors import BadInput, FactoryError
 from pipeline.settings import get_settings
 
@@ -82,6 +83,8 @@ def as_text(found: dict[str, Any]) -> str:
     lines = [f"{head}: {len(found['causes'])} causes"]
     for cause in found["causes"]:
         lines += cause_lines(cause)
+    if found["unsearched"]:
+        lines.append(f"  {sentence(found['unsearched'])}")
     return "\n".join([*lines, found["next"]])
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from pipeline.diagnosis.reproducer.check import Checked, judged
 from pipeline.diagnosis.reproducer.signature import Signature
+from pipeline.diagnosis.unsearched import sentence
 from pipeline.execution.children import call_device_child
 from pipeline.execution.reproduce import kept_if_same
 from pipeline.execution.scripts import ScriptRuns, code_file, said_file, task_of
@@ -16,7 +17,7 @@ from pipeline.work.forked import Standby
 
 
 def diagnose(subject: Subject, *, reproducers: bool = False, budget_s: float | None = None) -> dict[str, Any]:
-    """OUT of the stage: `diagnoses`, `predicted`, `fingerprint`, `curves` (stored as the run's evidence).
+    """OUT of the stage: `diagnoses`, `predicted`, `fingerprint`, `curves` and `unsearched` (the run's evidence).
 
     With `reproducers`, each diagnosis's evidence holds a script that failed the same way in a fresh process, or why
     there is none; the scripts are `artefacts` too. This process must have one thread then: it forks.
@@ -46,12 +47,13 @@ def _diagnosed(subject: Subject, standby: Standby | None, budget_s: float | None
     kept = [] if standby is None else keep_what_fails(answer["diagnoses"], subject.workdir, standby)
     return {
         "outcome": "passed",
-        "reason": f"{len(answer['diagnoses'])} causes",
+        "reason": "; ".join(filter(None, (f"{len(answer['diagnoses'])} causes", sentence(answer["unsearched"])))),
         "diagnoses": answer["diagnoses"],
         "predicted": answer["predicted"],
         "fingerprint": answer["fingerprint"],
         "curves": answer["curves"],
-        "evidence": {"curves": answer["curves"]},
+        "unsearched": answer["unsearched"],
+        "evidence": {name: answer[name] for name in ("curves", "unsearched")},
         "artefacts": kept,
         "weights": subject.weights_word,
         "depth": prepared.depth,

@@ -3,7 +3,8 @@
 `python -m pipeline.execution.diagnose_run SPEC.json OUT.json`. SPEC: a stage SPEC with `weights_dir`, the folder the
 weights are loaded from, `reproducers` (true: a script per cause) and `reproducers_s` (seconds of the processor they may
 take, null for no limit). OUT: `diagnoses` (a list of `dataclasses.asdict(Diagnosis)`), `predicted`, `fingerprint`,
-`curves` (error per layer, by kind of input), `seconds`.
+`curves` (error per layer, by kind of input), `unsearched` (where the device refuses what the search had to run),
+`seconds`.
 
 The causes that raise come from the capability report. The silent ones need a model that runs, so the patterns that
 cure the first kind are applied on the CPU before the search takes its values.
@@ -78,6 +79,7 @@ def causes(
         "predicted": predictions_of(reports),
         "fingerprint": reports[0]["fingerprint"],
         "curves": search.curves,
+        "unsearched": [entry._asdict() for entry in search.unsearched],
         "seconds": round(time.monotonic() - started, 3),
     }
 

@@ -24,7 +24,7 @@ def diagnose_model(
         spec = base_spec(model_or_path, profile, weights, device, Path(work))
         found = run_stage("inspect", spec)
         if found["description"] == {}:
-            return _document(model_or_path, profile, found, {"diagnoses": [], "curves": {}, "depth": ""})
+            return _document(model_or_path, profile, found, {})
         out = run_stage("diagnose", {**spec, "checkpoint_dir": found["checkpoint_dir"], "reproducers": reproducers})
         if "diagnoses" not in out:  # the model crashed, hung or could not be built in the child
             kind = FailureKind(out["failures"][0]["kind"])
@@ -33,18 +33,26 @@ def diagnose_model(
 
 
 def _document(model: str, profile: str, found: dict[str, Any], out: dict[str, Any]) -> dict[str, Any]:
-    causes = [shown(d) for d in out.get("diagnoses", [])]
+    causes, unsearched = [shown(d) for d in out.get("diagnoses", [])], out.get("unsearched", [])
     return {
         "model": model,
         "profile": profile,
         "weights": found["weights"],
         "depth": out.get("depth", ""),
-        "outcome": "failed" if any(not is_harmless(c) for c in causes) else "passed",
+        "outcome": outcome_of(causes, unsearched),
         "causes": causes,
         "curves": out.get("curves", {}),
+        "unsearched": unsearched,
         "environment": environment_of(profile),
-        "next": next_step(causes, found["reason"]),
+        "next": next_step(causes, found["reason"], unsearched),
     }
+
+
+def outcome_of(causes: list[dict[str, Any]], unsearched: list[dict[str, str]]) -> str:
+    """`unknown` where nothing was found and not everything could be searched."""
+    if any(not is_harmless(cause) for cause in causes):
+        return "failed"
+    return "unknown" if unsearched else "passed"
 
 
 def shown(diagnosis: dict[str, Any]) -> dict[str, Any]:
@@ -67,14 +75,14 @@ def is_harmless(cause: dict[str, Any]) -> bool:
     return cause["no_patch"] is not None and cause["kind"] in NOT_NEEDED
 
 
-def next_step(causes: list[dict[str, Any]], reason: str) -> str:
+def next_step(causes: list[dict[str, Any]], reason: str, unsearched: list[dict[str, str]]) -> str:
     """What to do, in one sentence."""
     open_causes = [c for c in causes if c["no_patch"] is None]
     never = [c for c in causes if c["no_patch"] is not None and not is_harmless(c)]
     if never:
         return str(never[0]["no_patch"])
     if not open_causes:
-        return reason or "No patch is needed."
+        return reason or ("Whether a patch is needed is not known." if unsearched else "No patch is needed.")
     patterns = sorted({p["pattern"] for c in open_causes for p in c["patterns"]})
     bare = [c for c in open_causes if not c["patterns"]]
     if bare:

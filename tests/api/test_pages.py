@@ -13,7 +13,9 @@ from pipeline.database.models import PrincipalKind, Role, SessionKind
 from pipeline.database.unit_of_work import reading, unit_of_work
 from pipeline.review.repository import get_candidate
 from pipeline.settings import get_settings
+from pipeline.sweeps.models import Checkpoint
 from pipeline.verification.selftest.stored import store_report
+from pipeline.work.models import Run
 
 Sweep = Callable[..., int]
 FOOTER = "Simulated Spyre, profile-2026-08; verdicts hold for this profile, not for a card. Not an IBM product."
@@ -150,6 +152,18 @@ def test_a_model_page_shows_source_lines_places_and_what_could_mend_them(story: 
     assert "Not measured: a diagnosis measures it" in page
     assert re.search(r'<a href="/review/1#evidence">candidate 1</a>', page)
     assert '<span class="tag">today&#39;s</span>' in page or '<span class="tag">today\'s</span>' in page
+
+
+def test_a_model_page_says_where_silent_causes_were_not_looked_for(story: TestClient) -> None:
+    with unit_of_work() as session:
+        run = session.query(Run).filter_by(stage="diagnose", state="done").order_by(Run.id.desc()).first()
+        assert run is not None
+        name = session.get_one(Checkpoint, run.checkpoint_id).model.name
+        run.evidence = {"curves": {}, "unsearched": [{"input": "whole", "block": "h.0", "reason": "no <isinf>"}]}
+    page = story.get(f"/models/{name}").text
+    assert "Silent causes were not looked for where the device refuses: from h.0 on (input whole): no &lt;isinf" in page
+    assert "Not measured: the device refuses the first block of every input." in page
+    assert "Not measured: a diagnosis measures it" not in page
 
 
 def test_the_audit_tells_who_decided_what_and_why(story: TestClient) -> None:

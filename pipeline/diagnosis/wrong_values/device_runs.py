@@ -30,6 +30,11 @@ class Refused(Exception):
         super().__init__(str(error)[:500])
         self.error = error
 
+    @property
+    def words(self) -> str:
+        """What the device said, without the compiler's wrapping."""
+        return str(getattr(self.error, "inner_exception", None) or self.error)[:500]
+
 
 def upload(value: Any, dtype: torch.dtype | None = None) -> Any:
     """A CPU tensor on the device, fp32 in the search's dtype (or `dtype`), strides kept, and the offset of a view."""

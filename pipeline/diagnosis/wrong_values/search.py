@@ -58,13 +58,21 @@ from pipeline.verification.policy import current_policy
 Blocks = list[tuple[str, torch.nn.Module]]
 
 
+class Unsearched(NamedTuple):
+    """A block that the device refuses for one kind of input: in it and behind it nothing could be looked for."""
+
+    input: str
+    block: str
+    reason: str
+
+
 @dataclass
 class Search:
-    """The answer: causes merged over layers and inputs, the error curve per kind of input, what was refused."""
+    """The answer: causes merged over layers and inputs, the error curve per kind of input, what was not searched."""
 
     findings: list[Finding] = field(default_factory=list)
     curves: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    refused: list[Refused] = field(default_factory=list)
+    unsearched: list[Unsearched] = field(default_factory=list)
 
 
 class _Tested(NamedTuple):
@@ -83,7 +91,7 @@ def silent_causes(
 ) -> Search:
     """What the device gets wrong in silence, over several kinds of input (`variants`: name to host inputs).
 
-    `model` is on the CPU in fp32, its loud causes cured. A variant that the device refuses is noted in `refused`. Of
+    `model` is on the CPU in fp32, its loud causes cured. A block that the device refuses is noted in `unsearched`. Of
     `rare` kinds of input only the first block of each class is compared: what depends on padding or length shows there.
     `dtype` is the 16-bit one that the model's code sees on the device.
     """
@@ -107,7 +115,7 @@ def _search(
         try:
             curve.extend(boundaries(calls, real_tokens(inputs)))
         except Refused as refused:
-            search.refused.append(refused)
+            search.unsearched.append(Unsearched(variant, calls[len(curve)].path, refused.words))
         search.curves[variant] = [b.point() for b in curve]
         found += merged(list(looker.judge(curve, variant)))
         found += merged(list(outside_findings(record_parts(model, apart, dict(inputs)), variant)))
@@ -139,7 +147,7 @@ def _of_rare(
         try:
             curve = list(boundaries([call], real_tokens(inputs)))
         except Refused as refused:
-            search.refused.append(refused)
+            search.unsearched.append(Unsearched(variant, call.path, refused.words))
         else:
             yield from looker.judge(curve, variant, is_whole=False)
 

@@ -10,7 +10,7 @@ import pytest
 from pipeline.cli.diagnose import as_text, write_pictures, write_scripts
 from pipeline.errors import CheckpointProblem
 from pipeline.execution import diagnosis_report
-from pipeline.execution.diagnosis_report import next_step, shown
+from pipeline.execution.diagnosis_report import next_step, outcome_of, shown
 
 
 def diagnosis(**more: Any) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def diagnosis(**more: Any) -> dict[str, Any]:
 def test_twelve_identical_layers_are_one_cause_with_its_condition_and_patterns() -> None:
     cause = shown(diagnosis())
     assert (cause["condition"], cause["layers"], cause["count"]) == ("size", 12, 24)
-    text = as_text({"model": "m", "weights": "real", "profile": "p", "causes": [cause], "next": "do"})
+    text = as_text({"model": "m", "weights": "real", "profile": "p", "causes": [cause], "unsearched": [], "next": "do"})
     assert "m (real weights) on simulated Spyre, p: 1 causes" in text
     assert "wrong_values aten.gelu.default (size)  modeling_x.py:7  layers.*.act  24 times in 12 layers" in text
     assert "apply P01" in text
@@ -49,7 +49,7 @@ def test_scripts_are_numbered_and_named_in_their_causes(tmp_path: Path) -> None:
         None, str(tmp_path / "out.py"), None, str(tmp_path / "out-2.py"),
     ]  # fmt: skip
     assert "script: none: not by itself" in as_text(
-        {"model": "m", "weights": "real", "profile": "p", "causes": causes, "next": ""}
+        {"model": "m", "weights": "real", "profile": "p", "causes": causes, "unsearched": [], "next": ""}
     )
 
 
@@ -64,9 +64,18 @@ def test_pictures_are_the_curve_and_a_region_per_cause_that_has_one(tmp_path: Pa
 
 
 def test_the_next_step_tells_a_cause_without_a_pattern() -> None:
-    assert next_step([], "") == "No patch is needed."
-    assert "P01" in next_step([shown(diagnosis())], "")
-    assert "No pattern of the library removes 1 of the causes" in next_step([shown(diagnosis(patterns=[]))], "")
+    assert next_step([], "", []) == "No patch is needed."
+    assert "P01" in next_step([shown(diagnosis())], "", [])
+    assert "No pattern of the library removes 1 of the causes" in next_step([shown(diagnosis(patterns=[]))], "", [])
+
+
+def test_a_search_that_the_device_refuses_is_not_an_answer_without_causes() -> None:
+    refused = [{"input": "whole", "block": "layers.1", "reason": "does not support: isinf"}]
+    assert [outcome_of([], said) for said in ([], refused)] == ["passed", "unknown"]
+    assert outcome_of([shown(diagnosis())], refused) == "failed"
+    assert next_step([], "", refused) == "Whether a patch is needed is not known."
+    text = as_text({"model": "m", "weights": "real", "profile": "p", "causes": [], "unsearched": refused, "next": ""})
+    assert "silent causes were not looked for where the device refuses: from layers.1 on (input whole)" in text
 
 
 def test_a_model_that_crashes_its_child_is_a_problem_of_its_kind_and_never_passed(monkeypatch: Any) -> None:

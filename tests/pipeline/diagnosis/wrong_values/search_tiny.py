@@ -30,7 +30,7 @@ def main(profile: str) -> None:
     blocks = [(f"encoder.layer.{i}", block) for i, block in enumerate(model.encoder.layer)]
     search = silent_causes(model, blocks, {"whole": inputs(128), "ragged": inputs(40)})
     causes = [(f.op, f.scalars[0], f.source, f.module, f.layers) for f in (c.failure for c in search.findings)]
-    sys.stdout.write(json.dumps({"causes": causes, "curves": search.curves, "refused": len(search.refused)}) + "\n")
+    sys.stdout.write(json.dumps({"causes": causes, "curves": search.curves, "unsearched": search.unsearched}) + "\n")
 
 
 if __name__ == "__main__":

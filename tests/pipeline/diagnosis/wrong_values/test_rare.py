@@ -14,6 +14,7 @@ from pipeline.diagnosis.wrong_values import search
 from pipeline.diagnosis.wrong_values.blocks import BlockCall, Untraceable
 from pipeline.diagnosis.wrong_values.boundaries import Boundary
 from pipeline.diagnosis.wrong_values.compare import Difference
+from pipeline.diagnosis.wrong_values.device_runs import Refused
 from pipeline.diagnosis.wrong_values.findings import Finding
 from pipeline.diagnosis.wrong_values.search import all_seeing
 from pipeline.execution.diagnose_run import input_variants, rare_variants
@@ -49,12 +50,19 @@ class Model(torch.nn.Module):
         return hidden
 
 
-def searched(monkeypatch: pytest.MonkeyPatch, rare: dict[str, dict[str, torch.Tensor]]) -> search.Search:
-    """Device values are wrong wherever the first token is padding; nothing starts a device."""
+def searched(
+    monkeypatch: pytest.MonkeyPatch,
+    rare: dict[str, dict[str, torch.Tensor]],
+    usual: dict[str, dict[str, torch.Tensor]] | None = None,
+    refused: str = "",
+) -> search.Search:
+    """Device values are wrong wherever the first token is padding, the block `refused` is; nothing starts a device."""
 
     def compared(calls: Sequence[BlockCall], real: torch.Tensor | None) -> Iterator[Boundary]:
         left = real is not None and not bool(real[:, 0].all())
         for call in calls:
+            if call.path == refused:
+                raise Refused(torch._dynamo.exc.BackendCompilerFailed("spyre", RuntimeError("no aten.isinf"), None))
             yield Boundary(call, WRONG if left else RIGHT, 0.02, 0.001, None)  # far enough off to drift
 
     def no_graph(_call: BlockCall) -> Any:
@@ -65,7 +73,18 @@ def searched(monkeypatch: pytest.MonkeyPatch, rare: dict[str, dict[str, torch.Te
     monkeypatch.setattr(search, "outside_modules", lambda *_: {})
     monkeypatch.setattr(search, "bad_reference", lambda *_: None)
     model = Model()
-    return search.silent_causes(model, [(f"layers.{n}", m) for n, m in enumerate(model.layers)], {}, rare)
+    return search.silent_causes(model, [(f"layers.{n}", m) for n, m in enumerate(model.layers)], usual or {}, rare)
+
+
+def test_a_block_that_the_device_refuses_is_noted_with_its_kind_of_input_and_the_device_s_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    usual, rare = input_variants(Config()), rare_variants(Model())
+    found = searched(monkeypatch, {"single": rare["single"]}, {"whole": usual["whole"]}, "layers.1")
+    assert found.unsearched == [("whole", "layers.1", "no aten.isinf")]
+    assert [point["block"] for point in found.curves["whole"]] == ["layers.0"]
+    found = searched(monkeypatch, {"single": rare["single"]}, refused="layers.0")
+    assert found.unsearched == [("single", "layers.0", "no aten.isinf")]
 
 
 def test_what_is_wrong_with_padding_on_the_left_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
