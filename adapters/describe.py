@@ -5,6 +5,7 @@ Computed from classes, attribute names and config; a config alone is enough (the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from transformers import PreTrainedConfig
 from .digests import name_of
 from .errors import StructureUnknown
 from .structure import (
+    convolution_of,
     counts_positions_by_id,
     embeddings_of,
     find_attention,
@@ -21,6 +23,7 @@ from .structure import (
     has_rotary,
     head_size_of,
     is_causal,
+    part_sticks,
     position_table,
 )
 from .tasks import base_of
@@ -29,6 +32,8 @@ from .towers import build
 ANY = "any"
 SHARED = 2
 """Stands for any number of query heads above one that share a key head."""
+RARE = ("convolution", "part_sticks")
+"""Words of what few models have. A model without it has no such word; a predicate without it is for those models."""
 ACTIVATION_FIELDS = ("hidden_act", "activation", "activation_function", "hidden_activation", "feed_forward_proj")
 
 
@@ -47,8 +52,10 @@ def describe(model_or_config: nn.Module | PreTrainedConfig) -> dict[str, Any]:
     Keys: `block` and `embeddings` (class names), `attention` (names of q/k/v, or None when fused), `head_dim`,
     `kv_groups` (1, or 2 where query heads share keys: patches treat every number above 1 alike), `attention_function`,
     `scale`, `hidden_act`, `norm` (`pre`, `post` or None), `norm_class`, `positions` (`absolute`, `by_id`, `rotary`,
-    `none`), `causal`, `shared_blocks`. What is described is what `adapt` would adapt:
-    of a model with a head or a shell, the base. Raises StructureUnknown, WrongTask.
+    `none`), `causal`, `shared_blocks`; and, only where the model has it, `convolution` (the class of a convolution that
+    runs beside the blocks) and `part_sticks` (widths in the blocks that are no whole sticks, `312/600`). What is
+    described is what `adapt` would adapt: of a model with a head or a shell, the base.
+    Raises StructureUnknown, WrongTask.
     """
     whole = model_or_config if isinstance(model_or_config, nn.Module) else model_on_meta(model_or_config)
     model = base_of(whole)
@@ -63,20 +70,35 @@ def describe(model_or_config: nn.Module | PreTrainedConfig) -> dict[str, Any]:
         "positions": _positions(model),
         "causal": is_causal(model),
         "shared_blocks": len(blocks) < getattr(model.config, "num_hidden_layers", len(blocks)),
+        **_rare(model),
     }
+
+
+def _rare(model: nn.Module) -> dict[str, str]:
+    beside, widths = convolution_of(model), part_sticks(model)
+    found = {"convolution": beside and name_of(type(beside)), "part_sticks": "/".join(map(str, widths))}
+    return {word: value for word, value in found.items() if value}
 
 
 def matches(predicate: dict[str, Any], description: dict[str, Any]) -> bool:
     """True if every word of the predicate has the described value, or one of a list of values. An empty one never.
 
-    {"any": [predicates]} is true if one of them is.
+    A rare word of the description must be in the predicate: what was verified without a convolution, or with widths
+    that need no padding, says nothing of a model with them. {"any": [predicates]} is true if one of them is.
     """
     if ANY in predicate:
         return set(predicate) == {ANY} and any(matches(one, description) for one in predicate[ANY])
-    return bool(predicate) and all(
-        description.get(word, _NOTHING) in (value if isinstance(value, list) else [value])
-        for word, value in predicate.items()
-    )
+    return bool(predicate) and not differing(predicate, description)
+
+
+def differing(predicate: Mapping[str, Any], description: Mapping[str, Any]) -> list[str]:
+    """The words, other than `any`, in which the description is not what the predicate asks for, rare ones last."""
+    asked = {**predicate, **{word: None for word in RARE if word in description and word not in predicate}}
+    return [
+        word
+        for word, value in asked.items()
+        if description.get(word, _NOTHING) not in (value if isinstance(value, list) else [value])
+    ]
 
 
 _NOTHING = object()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from torch import fx, nn
+from transformers.pytorch_utils import Conv1D
 
 from .digests import source_of
 from .errors import StructureUnknown
@@ -21,6 +22,9 @@ SCALES = ("scaling", "scale")
 POSITION_TABLES = ("position_embeddings", "position_embedding", "wpe")
 CAUSAL_MAKERS = frozenset({"create_causal_mask", "create_sliding_window_causal_mask"})
 BOTH_WAYS_MAKERS = frozenset({"create_bidirectional_mask", "create_bidirectional_sliding_window_mask"})
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+STICK = 64
+"""Elements of two bytes that the device stores and computes together."""
 HEAD_MODULES = ("pooler", "pooler_activation")
 
 
@@ -224,6 +228,21 @@ def encoder_of(model: nn.Module, blocks: list[Block]) -> nn.Module | None:
     parts = _down_to(model, blocks[0].path)
     part = next(p for p in parts if not any(m is table for m in p.modules()))
     return None if isinstance(part, nn.ModuleList) else part
+
+
+def convolution_of(model: nn.Module) -> nn.Module | None:
+    """The part with a convolution that the encoder runs beside its blocks (DeBERTa v2's widest), or None."""
+    blocks = find_blocks(model)
+    encoder, held = encoder_of(model, blocks), {id(b.module) for b in blocks}
+    beside = [] if encoder is None else [c for c in encoder.children() if not any(id(m) in held for m in c.modules())]
+    return next((part for part in beside if any(isinstance(m, CONVOLUTIONS) for m in part.modules())), None)
+
+
+def part_sticks(model: nn.Module) -> list[int]:
+    """The widths that the blocks' linears read and that are no whole sticks, each once, ascending."""
+    linears = [m for b in find_blocks(model) for m in b.module.modules() if isinstance(m, nn.Linear | Conv1D)]
+    widths = {m.in_features if isinstance(m, nn.Linear) else m.weight.shape[0] for m in linears}
+    return sorted(width for width in widths if width % STICK)
 
 
 def heads_of(model: nn.Module) -> list[nn.Module]:

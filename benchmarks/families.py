@@ -207,10 +207,11 @@ def bundle(root: Path, profile: str, out: Path, only: Collection[str] = ()) -> l
         asked = [f for f in members if (root / f).is_dir() and (not only or f in only)]
         found = [data for f in asked for data in released(root / f, profile)]
         path = out / f"{name}.json"
-        manifests = kept(path) | {m.family: replace(m, origin="bundled") for m in map(manifest_from_dict, found)}
+        made = {m.family: replace(m, origin="bundled") for m in map(manifest_from_dict, found)}
+        manifests = {f: m for f, m in kept(path).items() if not superseded(m, made.values())} | made
         if manifests:
-            made = versioned(merged(name, list(manifests.values())), path)
-            path.write_text(json.dumps(made.to_dict(), indent=1) + "\n")
+            adapter = versioned(merged(name, list(manifests.values())), path)
+            path.write_text(json.dumps(adapter.to_dict(), indent=1) + "\n")
             written.append(path)
     return written
 
@@ -244,6 +245,11 @@ def kept(path: Path) -> dict[str, Any]:
         return {}
     adapter = load_manifest(path)
     return {family: adapter.for_family(family) for family in adapter.families}
+
+
+def superseded(before: Any, made: Iterable[Any]) -> bool:
+    """True if one of those made asks for the same words and more: its family was told apart since."""
+    return any(before.predicate.items() < one.predicate.items() for one in made)
 
 
 def row_of(name: str, folder: Path, profile: str) -> dict[str, Any]:

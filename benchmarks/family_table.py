@@ -31,7 +31,8 @@ def rows() -> Iterator[str]:
 def _row(adapter: str, member: Any) -> str:
     words = member.predicate
     heads = f"{words['head_dim'] or '?'}{', keys shared' if (words['kv_groups'] or 1) > 1 else ''}"
-    how = f"{heads}{', causal' if words['causal'] else ''}"
+    sizes = words.get("part_sticks")
+    how = f"{heads}{', causal' if words['causal'] else ''}{f', widths {sizes}' if sizes else ''}"
     patterns = dict.fromkeys(patch["pattern"] for patch in member.patches)
     drafters = dict.fromkeys(str(patch["drafter"]) for patch in member.patches)
     block, longest = words["block"].rpartition(".")[2], max(member.buckets, default="-")

@@ -72,6 +72,7 @@ def forecast(entry: CatalogueEntry, profile: str, data: Path, manifest: dict[str
 
 def nearest(description: Mapping[str, Any], profile: str) -> str:
     """What keeps the bundled adapter that fits a structure best from matching it: the words that differ."""
+    from adapters.describe import differing
     from pipeline.releases.service import bundled_manifests
 
     served = [
@@ -83,15 +84,11 @@ def nearest(description: Mapping[str, Any], profile: str) -> str:
     same = [(name, predicate) for name, predicate in served if predicate.get("block") == description.get("block")]
     if not same:
         return f"no adapter has blocks of class {str(description.get('block')).rpartition('.')[2]}"
-    name, predicate = min(same, key=lambda pair: len(_differing(pair[1], description)))
+    name, predicate = min(same, key=lambda pair: len(differing(pair[1], description)))
     said = ", ".join(
-        f"{word} {description.get(word)}, not {predicate[word]}" for word in _differing(predicate, description)
+        f"{word} {description.get(word)}, not {predicate.get(word)}" for word in differing(predicate, description)
     )
     return f"{name} but for {said}"
-
-
-def _differing(predicate: Mapping[str, Any], description: Mapping[str, Any]) -> list[str]:
-    return [word for word, value in predicate.items() if description.get(word) != value]
 
 
 def _captured(

@@ -9,11 +9,11 @@ import pytest
 from torch import nn
 
 from adapters import adapt
-from adapters.describe import describe, matches
+from adapters.describe import RARE, describe, differing, matches
 from adapters.errors import StructureUnknown
 from adapters.releases.manifest import Manifest, record_digests
 from adapters.tasks import base_of
-from tests.adapters.patches.families import family
+from tests.adapters.patches.families import CONFIGS, built, family
 
 FAMILIES = ["bert", "albert", "roberta", "mpnet", "distilbert", "electra"]
 
@@ -46,6 +46,23 @@ def test_any_number_of_shared_heads_is_one_word_and_fused_heads_have_their_size(
     assert [describe(config)["kv_groups"] for config in sharing] == [1, 2, 2]
     fused = [ModernBertConfig(**small, num_attention_heads=n, pad_token_id=0) for n in (2, 4)]
     assert [describe(config)["head_dim"] for config in fused] == [32, 16]
+
+
+def test_a_convolution_beside_the_blocks_is_a_word_that_models_without_one_do_not_have() -> None:
+    without, having = (describe(family(name)) for name in ("deberta-v2", "deberta-v2 conv"))
+    found = having.pop("convolution")
+    assert found == "transformers.models.deberta_v2.modeling_deberta_v2.ConvLayer"
+    assert having == without
+    assert not any("convolution" in describe(family(name)) for name in ("convbert", "lfm2"))  # in their blocks
+
+
+def test_widths_that_are_no_whole_sticks_are_a_word_that_models_without_such_do_not_have() -> None:
+    whole = {**CONFIGS["bert"], "model_type": "bert", "intermediate_size": 128}
+    assert "part_sticks" not in describe(built("bert", whole))
+    assert describe(built("bert", {**whole, "intermediate_size": 96}))["part_sticks"] == "96"
+    assert describe(family("ragged bert"))["part_sticks"] == "72/100"
+    transposed = {**CONFIGS["gpt2"], "model_type": "gpt2", "n_inner": 100}
+    assert describe(built("gpt2", transposed))["part_sticks"] == "100"
 
 
 def test_words_of_bert(make_model: Callable[[str], nn.Module]) -> None:
@@ -82,6 +99,17 @@ def test_predicate_matches_only_when_every_word_does() -> None:
     assert not matches({"head_dim": 64}, words)
     assert not matches({"unknown": None}, words)
     assert not matches({}, words)
+
+
+@pytest.mark.parametrize("word", RARE)
+def test_a_predicate_that_is_silent_on_a_rare_word_is_not_for_a_model_with_it(word: str) -> None:
+    words = {"head_dim": 32, word: "a"}
+    assert not matches({"head_dim": 32}, words)
+    assert not matches({"any": [{"head_dim": 32}]}, words)
+    assert matches({"head_dim": 32, word: "a"}, words)
+    assert not matches({"head_dim": 32, word: "b"}, words)
+    assert not matches({"head_dim": 32, word: "a"}, {"head_dim": 32})
+    assert differing({"head_dim": 64}, words) == ["head_dim", word]
 
 
 def test_a_config_of_an_unknown_class_is_refused() -> None:

@@ -126,3 +126,12 @@ def test_a_file_that_changes_gets_the_next_version(tmp_path: Path) -> None:
 def test_of_candidates_of_one_family_the_newest_is_approved() -> None:
     waiting = [SimpleNamespace(id=n, family=family) for n, family in ((3, "a"), (1, "a"), (2, "b"))]
     assert newest_of_each(waiting) == [3, 2]
+
+
+@pytest.mark.parametrize(
+    ("made", "gone"),
+    [({"head_dim": 26, "part_sticks": "312/600"}, True), ({"head_dim": 26}, False), ({"head_dim": 32, "x": 1}, False)],
+)
+def test_a_member_whose_family_was_told_apart_since_gives_way(made: dict[str, Any], gone: bool) -> None:
+    before = SimpleNamespace(predicate={"head_dim": 26})
+    assert families.superseded(before, [SimpleNamespace(predicate=made)]) is gone

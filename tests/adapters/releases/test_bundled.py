@@ -12,11 +12,16 @@ from safetensors.torch import load_file
 from torch import nn
 
 from adapters import adapt, find
+from adapters.releases.lookup import bundled_manifests
 from tests.adapters.releases.small_models import RELEASED, small_model
 
 CPU: dict[str, Any] = {"device": "cpu", "compile": False}
 EXACT, HALF = 1e-5, {torch.float16: 0.999, torch.bfloat16: 0.99}
-"""HALF: what a run agrees to, or a tenth worse than the stock model in that dtype: T5's scores are not scaled."""
+"""EXACT and HALF: what an adapted run agrees to with stock in fp32."""
+STOCK_IS_WORSE = {
+    ("t5-encoders", torch.bfloat16): "scores of T5 are not scaled: bfloat16 rounds large ones, in stock as well"
+}
+"""Where the stock model itself, in that dtype, agrees less than HALF asks: there a tenth more error than its own."""
 HAND_AT_MOST, ADAPTERS_AT_MOST = 0.2, 13
 
 
@@ -84,13 +89,58 @@ def test_sixteen_bit_runs_agree_for_either_padding(adapter: str, family: str, dt
         stock, real = run(model, values), values["attention_mask"].bool()
         with adapt(model, dtype=dtype, **CPU):
             lowest = lowest_cosine(run(model, values), stock, real)
-        narrow = lowest_cosine(run(copy.deepcopy(model).to(dtype), values), stock, real)
-        assert 1 - lowest < max(1 - HALF[dtype], 1.1 * (1 - narrow)), left
+        limit = HALF[dtype]
+        if (adapter, dtype) in STOCK_IS_WORSE:
+            limit = min(limit, 1 - 1.1 * (1 - lowest_of_stock(model, values, dtype)))
+        assert lowest > limit, left
+
+
+def lowest_of_stock(model: nn.Module, values: dict[str, torch.Tensor], dtype: torch.dtype) -> float:
+    """The lowest token's cosine of the stock model in `dtype` with itself in fp32."""
+    narrow = run(copy.deepcopy(model).to(dtype), values)
+    return lowest_cosine(narrow, run(model, values), values["attention_mask"].bool())
+
+
+@pytest.mark.parametrize(("adapter", "dtype"), STOCK_IS_WORSE)
+def test_where_stock_is_said_to_be_worse_it_is(adapter: str, dtype: torch.dtype) -> None:
+    models = [small_model(name, family) for name, family in RELEASED if name == adapter]
+    lowest = [lowest_of_stock(m, inputs_of(m, left), dtype) for m in models for left in (False, True)]
+    assert lowest
+    assert min(lowest) < HALF[dtype]
+
+
+@pytest.mark.parametrize(
+    ("adapter", "block", "change"),
+    [
+        ("deberta", "DebertaV2Layer", {"conv_kernel_size": 3, "conv_act": "gelu"}),
+        ("bert-shaped", "BertLayer", {"intermediate_size": 96}),
+        ("modernbert", "ModernBertEncoderLayer", {"intermediate_size": 96}),
+    ],
+)
+def test_what_no_member_was_verified_with_is_not_served(adapter: str, block: str, change: dict[str, Any]) -> None:
+    own = next(f for a, f in RELEASED if a == adapter and described_by(a, f)["block"].endswith(f".{block}"))
+    config = small_model(adapter, own).config
+    assert find(config) is not None
+    for name, value in change.items():
+        setattr(config, name, value)
+    assert find(config) is None
+
+
+def described_by(adapter: str, family: str) -> dict[str, Any]:
+    """The predicate of a member."""
+    found: dict[str, Any] = next(m for m in bundled_manifests() if m.name == adapter).for_family(family).predicate
+    return found
+
+
+def test_sizes_that_a_member_pads_are_in_its_predicate() -> None:
+    padding = {"P22": "size", "P23": "size"}
+    for adapter in bundled_manifests():
+        for member in map(adapter.for_family, adapter.families):
+            padded = {str(p["parameters"][padding[p["pattern"]]]) for p in member.patches if p["pattern"] in padding}
+            assert padded <= set(member.predicate.get("part_sticks", "").split("/")), member.family
 
 
 def test_few_adapters_and_most_patches_by_drafters() -> None:
-    from adapters.releases.lookup import bundled_manifests
-
     adapters = bundled_manifests()
     assert 0 < len({adapter.name for adapter in adapters}) <= ADAPTERS_AT_MOST
     drafters = [p["drafter"] for a in adapters for f in a.families for p in a.for_family(f).patches]

@@ -37,6 +37,12 @@ def test_a_row_that_no_adapter_serves_names_what_the_nearest_lacks_and_what_fail
     assert found.reason.startswith(found.lacks)
 
 
+def test_a_row_of_widths_that_an_adapter_was_not_made_for_is_not_served_by_it(tmp_path: Path) -> None:
+    found = of(tmp_path, intermediate_size=1000)
+    assert (found.supported, found.adapter) == (False, None)
+    assert found.lacks == "bert-shaped but for part_sticks 1000, not None"
+
+
 def test_a_row_that_stock_transformers_has_no_class_for_is_not_supported_and_says_why(tmp_path: Path) -> None:
     found = of(tmp_path, model_type="nobody-has-this")
     assert (found.supported, found.kind) == (False, "unknown_architecture")

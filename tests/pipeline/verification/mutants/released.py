@@ -60,11 +60,16 @@ class Released(NamedTuple):
 
 
 def config_for(released: Released) -> dict[str, Any]:
-    """Two layers and two heads (as many more as share keys) of the model whose block the predicate names."""
+    """Two layers and two heads (as many more as share keys) of the model whose block the predicate names.
+
+    Widths that are no whole sticks are those of the predicate: heads fill the first of them, if any.
+    """
     kind, heads = kind_of(released.predicate), 2 * (released.predicate["kv_groups"] or 1)
-    width = heads * released.head_dim
+    named = [int(width) for width in released.predicate.get("part_sticks", "").split("/") if width]
+    width = next((n for n in named if n % released.head_dim == 0), heads * released.head_dim)
+    heads, inner = width // released.head_dim, next((n for n in named if n != width), 2 * width)
     sizes = {
-        "vocab_size": 100, "hidden_size": width, "intermediate_size": 2 * width, "num_hidden_layers": 2,
+        "vocab_size": 100, "hidden_size": width, "intermediate_size": inner, "num_hidden_layers": 2,
         "num_attention_heads": heads, "num_key_value_heads": 2, "head_dim": released.head_dim,
         "max_position_embeddings": 80, "pad_token_id": 0, **OWN.get(kind, {}),
     }  # fmt: skip
