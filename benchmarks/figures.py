@@ -16,7 +16,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Figure:
-    """One claim: `value` in `unit` must be at most `target`, or at least where `at_least`.
+    """One claim: `value` in `unit` must be at most `target`, or at least where `at_least`; told alone without one.
 
     `samples` are what the value is the median of, `cpu_seconds` what each cost, which a busy machine changes less. A
     value of None was not measured, and meets no target.
@@ -25,16 +25,16 @@ class Figure:
     name: str
     value: float | None
     unit: str
-    target: float
+    target: float | None
     samples: tuple[float, ...] = ()
     at_least: bool = False
     cpu_seconds: tuple[float, ...] = ()
 
     @property
     def met(self) -> bool:
-        """True if the value is within the target."""
-        if self.value is None:
-            return False
+        """True if the value is within the target, or was measured and has none."""
+        if self.value is None or self.target is None:
+            return self.value is not None
         return self.value >= self.target if self.at_least else self.value <= self.target
 
 
@@ -89,10 +89,15 @@ def render(figures: Sequence[Figure], as_json: bool, **more: Any) -> str:
 
 def _line(figure: Figure, width: int) -> str:
     value = "not measured" if figure.value is None else f"{figure.value:>8.3f} {figure.unit:<3}"
-    bound = "at least" if figure.at_least else "at most"
-    said = "met" if figure.met else "NOT MET"
     cost = f"  {statistics.median(figure.cpu_seconds):.1f} CPU-s" if figure.cpu_seconds else ""
-    return f"{figure.name:<{width}}  {value}  target {bound} {figure.target:.3f}  {said}{cost}"
+    return f"{figure.name:<{width}}  {value}  {_judged(figure)}{cost}"
+
+
+def _judged(figure: Figure) -> str:
+    if figure.target is None:
+        return "no target"
+    bound = "at least" if figure.at_least else "at most"
+    return f"target {bound} {figure.target:.3f}  {'met' if figure.met else 'NOT MET'}"
 
 
 def environment() -> dict[str, Any]:

@@ -146,7 +146,7 @@ def measure_full(bench: Bench) -> Iterator[Figure]:
         options = replace(bench.options(), tier=FULL_TIER, top=None)
         with parts(bench, FULL_PARTS) as spent:
             run_sweep(settings, str(file), options, resume=True, progress=True)
-        yield Figure(f"{len(rows)} groups at the full tier", round(sum(spent), 1), "s", 0.0, tuple(spent), True)
+        yield Figure(f"{len(rows)} groups at the full tier", round(sum(spent), 1), "s", None, tuple(spent))
         found = section(entries, told, full_by(settings))
     yield from extrapolation_figures(found)
     yield from full_figures(found)

@@ -142,15 +142,15 @@ def chosen_figures(chosen: Chosen) -> Iterable[Figure]:
     """How many groups are run, and how many of those that matter are not."""
     yield Figure("groups for the full tier", len(chosen.rows), "", 1.0, at_least=True)
     yield Figure("groups that matter and did not pass at the sweep tier", chosen.not_passing, "", 0.0)
-    yield Figure("groups whose full depth does not fit", chosen.too_big, "", float(chosen.too_big))
+    yield Figure("groups whose full depth does not fit", chosen.too_big, "", None)
 
 
 def extrapolation_figures(found: Mapping[str, Any]) -> Iterable[Figure]:
     """Measured over extrapolated error of full depth: above 1 the sweep tier is too hopeful."""
     errors = found["extrapolation"]
     middle, worst = (round(statistics.median(errors), 2), max(errors)) if errors else (None, None)
-    yield Figure("error at full depth over the extrapolated one, median", middle, "x", 0.0, tuple(errors), True)
-    yield Figure("error at full depth over the extrapolated one, highest", worst, "x", 0.0, at_least=True)
+    yield Figure("error at full depth over the extrapolated one, median", middle, "x", None, tuple(errors))
+    yield Figure("error at full depth over the extrapolated one, highest", worst, "x", None)
 
 
 def full_table(found: Mapping[str, Any]) -> Table:

@@ -136,4 +136,6 @@ def _shown(figure: Figure) -> str:
 
 
 def _bound(figure: Figure) -> str:
+    if figure.target is None:
+        return "no target"
     return f"{'at least' if figure.at_least else 'at most'} {figure.target:,.0f} {figure.unit}".strip()

@@ -29,6 +29,12 @@ def test_a_target_can_be_a_least_and_what_was_not_measured_meets_none() -> None:
     assert "not measured" in render([unmeasured], as_json=False)
 
 
+def test_a_figure_without_a_target_is_told_and_misses_none() -> None:
+    told = Figure("time of the full tier", 700.0, "s", None)
+    assert told.met
+    assert render([told], as_json=False).endswith("no target")
+
+
 def measured(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     groups = {"near": lambda: [median_figure("near", [1.0], "x", 2.0)], "far": lambda: [Figure("far", 3.0, "x", 2.0)]}
     code = main(groups, "two groups", arguments)
