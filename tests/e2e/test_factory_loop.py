@@ -139,6 +139,14 @@ def listed_later_passes_at_once(service: Service, folder: Path) -> None:
     assert later["runs"] == service.get(f"models/{names[0]}")["runs"], "no run is about it"
 
 
+def withdrawn_passes_no_more(service: Service, adapter: int) -> None:
+    """Without its adapter the model is run as stock again, fails, and no figure counts it; the rest stays."""
+    service.command("adapters", "withdraw", str(adapter), "--reason", "a flaw was found")
+    service.wait_for("MiniLM to fail", lambda: outcome(service, MINILM) == "failed", LOOP_S)
+    assert outcome(service, ALBERT) == "passed"
+    assert service.get("coverage")["passing_real"] == 0
+
+
 def encode_agrees(manifest: Path) -> float:
     """The lowest cosine of 50 sentences, stock against `backend="spyre"`, in a process with `spyre_adapters` only."""
     folder = packaged_folder(MINILM)
@@ -217,6 +225,7 @@ def test_a_failing_model_becomes_a_reviewed_adapter(tmp_path: Path) -> None:
             manifest = tmp_path / "manifest.json"
             download = service.client.get(f"/api/v1/adapters/{released['adapter']['id']}/manifest")
             manifest.write_bytes(download.content)
+            withdrawn_passes_no_more(service, released["adapter"]["id"])
         assert encode_agrees(manifest) >= 0.999
         conversation = the_agent_s_conversation(service)
         assert conversation["scripted"]
