@@ -17,10 +17,8 @@ OWN: dict[str, dict[str, Any]] = {
         "local_attention": 8, "layer_types": ["full_attention", "sliding_attention"], "bos_token_id": 1,
         "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2,
     },
-    "gemma3_text": {
-        "sliding_window": 8, "layer_types": ["full_attention", "sliding_attention"],
-        "use_bidirectional_attention": True,
-    },
+    "gemma2": {"sliding_window": 8},
+    "gemma3_text": {"sliding_window": 8, "layer_types": ["full_attention", "sliding_attention"]},
     "deberta-v2": {
         "relative_attention": True, "pos_att_type": ["p2c", "c2p"], "share_att_key": True, "position_buckets": 8,
         "max_relative_positions": 24, "norm_rel_ebd": "layer_norm", "position_biased_input": False,
@@ -73,7 +71,16 @@ def config_for(released: Released) -> dict[str, Any]:
         "num_attention_heads": heads, "num_key_value_heads": 2, "head_dim": released.head_dim,
         "max_position_embeddings": 80, "pad_token_id": 0, **OWN.get(kind, {}),
     }  # fmt: skip
-    return {"model_type": kind, **sizes}
+    return {"model_type": kind, **sizes, **said_by(released.predicate, kind)}
+
+
+def said_by(predicate: dict[str, Any], kind: str) -> dict[str, Any]:
+    """What tells the members of one block from each other, in the words of the model's configuration."""
+    if kind == "t5":
+        return {"feed_forward_proj": predicate["hidden_act"]}
+    if kind == "gemma3_text":
+        return {"use_bidirectional_attention": not predicate["causal"]}
+    return {}
 
 
 def kind_of(predicate: dict[str, Any]) -> str:
