@@ -56,7 +56,7 @@ def entry_of(name: str) -> Any:
     from pipeline.catalogue.folder import pooling_mode
 
     row = load_table()[name]
-    listed = first_entry(row["type"])
+    listed = listed_as(row)
     config = cut_vocabulary(with_width(listed.config or {}, row.get("width", {})))
     return replace(
         listed,
@@ -68,6 +68,17 @@ def entry_of(name: str) -> Any:
         pooling=mode if (mode := pooling_mode(listed.pooling)) in ("mean", "cls", "lasttoken") else "mean",
         max_seq_length=None,
     )
+
+
+def listed_as(row: dict[str, Any]) -> Any:
+    """The starter catalogue's first of a type; one that it lacks has its `config` in the table, and is `like` one."""
+    from dataclasses import replace
+
+    config = row.get("config")
+    if config is None:
+        return first_entry(row["type"])
+    own = {"model_type": row["type"], "architectures": tuple(config["architectures"]), "config": config}
+    return replace(first_entry(row["like"]), **own)
 
 
 def first_entry(kind: str) -> Any:

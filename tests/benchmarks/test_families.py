@@ -35,6 +35,18 @@ def test_a_family_s_model_has_two_layers_or_one_period_of_its_own_width(family: 
     assert entry.config["vocab_size"] <= 3000
 
 
+def test_a_type_that_the_starter_catalogue_lacks_has_its_configuration_in_the_table() -> None:
+    """Else its loop cannot begin: nothing of the catalogue says what the model is."""
+    from pipeline.catalogue.starter import load_starter
+    from pipeline.weights.synthetic.build import load_config
+
+    listed = {(entry.config or {}).get("model_type") for entry in load_starter()}
+    named = [name for name, row in load_table().items() if row["type"] not in listed]
+    assert named == ["qwen2_5_omni_thinker"]
+    config = load_config(entry_of(named[0]).config)
+    assert (config.model_type, config.num_hidden_layers, config.hidden_size) == ("qwen2_5_omni_text", 2, 1024)
+
+
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_a_case_has_texts_of_every_length_and_padding_on_its_side(side: str) -> None:
     text = SimpleNamespace(vocab_size=50, pad_token_id=1)

@@ -24,6 +24,7 @@ OWN: dict[str, dict[str, Any]] = {
         "max_relative_positions": 24, "norm_rel_ebd": "layer_norm", "position_biased_input": False,
         "type_vocab_size": 0,
     },
+    "qwen2_5_omni_text": {"architectures": ["Qwen2_5OmniThinkerTextModel"]},
     "gpt_neo": {"attention_types": [[["global", "local"], 1]], "window_size": 8},
 }  # fmt: skip
 """Model type -> what it needs besides the sizes: its window is shorter than the text, its ids lie in the vocabulary.
