@@ -107,6 +107,8 @@ SLOW = (
     "a rewritten family in its own class",
     "the first token taken on the host",
     "the last token taken on the host",
+    "the end token taken on the host",
+    "the mean by place on the host",
 )
 """Honest entries that are left to the full run: others of their pattern are quick, or they are verified whole."""
 

@@ -9,6 +9,16 @@ from pipeline.verification.selftest.entry import Honest, Patches, code, library
 H32 = {"head_dim": 32, "padded_head_dim": 64}
 ON_DEVICE, POOLED = device.SUBJECT, (*device.SET, library("P80"))
 """What runs on the device; there a pooling is judged with the vectors it gives."""
+END_TOKEN: Patches = (
+    library("P56", dtype="float16"),
+    library("P20", **H32),
+    library("P40", fill="finfo_min_half"),
+    library("P54"),
+    library("P99", multiple=64),
+    library("P63", multiple=64, side="right"),
+    library("P80"),
+)
+"""A text tower of CLIP, whose vector is that of the end token, the last one."""
 
 
 def _linear(kind: str, name: str, expression: str) -> Patches:
@@ -86,6 +96,8 @@ HONEST = (
     Honest("prompts padded on the left", "P91", "llama-scaled", (library("P63", multiple=64, side="left"),)),
     Honest("the first token taken on the host", "P81", ON_DEVICE, POOLED, pooling="cls"),
     Honest("the last token taken on the host", "P82", ON_DEVICE, POOLED, pooling="lasttoken"),
+    Honest("the end token taken on the host", "P83", "clip", END_TOKEN, pooling="lasttoken"),
+    Honest("the mean by place on the host", "P84", ON_DEVICE, POOLED, pooling="weightedmean"),
 )  # fmt: skip
 
 POOLING = "acts behind the last hidden state, on the host: tests/adapters/integrations holds it to the stock pipeline"
@@ -94,7 +106,7 @@ WITHOUT: dict[str, str] = {
     "P46": "rows picked by a mask: how many depends on values, so that the stock model cannot be captured",
     "P67": "empty texts: a rule for tokenizers, an oracle of the full tier",
     "P69": "flags of the compiler: part of the environment, no change of the model",
-    **dict.fromkeys(("P83", "P84", "P85", "P86", "P87", "P88", "P89"), POOLING),
+    **dict.fromkeys(("P85", "P86", "P87", "P88", "P89"), POOLING),
     "P90": GENERATION,
     "P94": "mixtures of experts: routing depends on values, which cannot be captured; the pattern itself says refuse",
 }
