@@ -108,10 +108,11 @@ def _know_replaced_functions(wrapper: Any) -> None:
 
     @functools.wraps(original)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        from sim_backend.compiler import torch_hash
+        from sim_backend.compiler import torch_hash, trace_log
         from sim_backend.device.layouts import replaced
 
         torch_hash.begin()
+        trace_log.name_lines_only_if_shown()
         for function in replaced:
             torch.compiler.allow_in_graph(function)
         original(self, *args, **kwargs)

@@ -122,11 +122,13 @@ def register() -> None:
     """Register once per process; later calls do nothing."""
     from sim_backend.compiler.checks import GraphChecks  # noqa: F401 its import checks the torch version early
     from sim_backend.compiler.scheduling import SpyreScheduling
+    from sim_backend.compiler.trace_log import name_lines_only_if_shown
     from sim_backend.compiler.wrapper import SpyreWrapperCodegen
 
     with _lock:
         if _done:
             return
+        name_lines_only_if_shown()
         for name in ("spyre", "spyre:0"):
             register_interface_for_device(name, SpyreInterface)
         register_device_op_overrides("spyre", SpyreOpOverrides())

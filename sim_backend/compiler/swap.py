@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -70,7 +71,7 @@ def _attributes() -> list[tuple[Any, str, Any]]:
     """(owner, attribute, value while compiling)."""
     import torch._prims_common as prims
     from torch._functorch._aot_autograd.runtime_wrappers import _FirstInvocationContext
-    from torch._inductor import graph, ir, lowering, sizevars
+    from torch._inductor import codecache, graph, ir, lowering, sizevars
     from torch._inductor.fx_passes import joint_graph, post_grad
 
     from sim_backend.compiler.defects import replacing
@@ -96,6 +97,7 @@ def _attributes() -> list[tuple[Any, str, Any]]:
         (ir.Loops, "has_large_inner_fn", realise_all),  # every loop nest is realised: one operation a node
         (graph.GraphLowering, "call_function", replacing(graph.GraphLowering.call_function)),
         (_FirstInvocationContext, "__init__", _not_first),
+        (codecache.FxGraphCachePickler, "debug_lines", _described(codecache)),
         (sizevars.SizeVarAllocator, "_simplify_loops_impl", keep_loops),  # merged loops would hide stick expressions
     ]
 
@@ -103,6 +105,17 @@ def _attributes() -> list[tuple[Any, str, Any]]:
 def _not_first(context: Any) -> None:
     """A first call sends every host operation of the kernels through Python, to look at custom ones' aliasing."""
     context._is_first = False
+
+
+def _described(codecache: Any) -> Callable[[Any, Any], list[str]]:
+    """Inductor hashes each of a graph's hundreds of inputs a second time for a message that only its log shows."""
+    every = codecache.FxGraphCachePickler.debug_lines
+
+    def debug_lines(pickler: Any, details: Any) -> list[str]:
+        lines: list[str] = every(pickler, details) if codecache.log.isEnabledFor(logging.DEBUG) else []
+        return lines
+
+    return debug_lines
 
 
 def _same(index: Any) -> Any:

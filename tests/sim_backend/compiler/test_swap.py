@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
 import torch
 from torch._functorch._aot_autograd.runtime_wrappers import _AnalyzeCustomOpInputOutputMode
-from torch._inductor import lowering
+from torch._inductor import codecache, lowering
 from torch._inductor.ops_handler import DefaultHandler
 
 from sim_backend.compiler.dynamo import lives_on_device
@@ -66,3 +67,20 @@ def test_no_host_operation_of_a_first_call_passes_through_python(use: Any, monke
     assert not seen
     torch.compile(lambda v: v * 3, fullgraph=True, dynamic=False, backend="aot_eager")(x)
     assert seen
+
+
+@pytest.mark.parametrize("logged", [False, True])
+def test_a_graph_is_hashed_again_for_the_log_only_if_it_is_shown(
+    logged: bool, use: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    described: list[Any] = []
+    plain = codecache.FxGraphCachePickler.debug_lines
+
+    def noting(pickler: Any, details: Any) -> list[str]:
+        described.append(details)
+        return plain(pickler, details)
+
+    monkeypatch.setattr(codecache.FxGraphCachePickler, "debug_lines", noting)
+    caplog.set_level(logging.DEBUG if logged else logging.INFO, logger=codecache.log.name)
+    torch.compile(lambda v: v * (7 + logged), fullgraph=True, dynamic=False)(torch.ones(2, 64).half().to("spyre"))
+    assert bool(described) is logged
