@@ -2,7 +2,8 @@
 
 Every task of the public bench (`pipeline.bench`), or of the fresh one of seed N, judged as the gate judges. `nobody`,
 `references` and `misses` show that the bench itself is fair: `null`, `echo` and near misses do not pass, right answers
-do. Cost is relative to the task's reference form.
+do. Cost is relative to the task's reference form; it is measured of documents, and that of a structural task is known
+where the rules drafted the reference's own set (`cost` in `--json` counts both, and names the other drafts).
 
 Each judgement is kept as it comes: a run that was cut off goes on where it was, and `--tasks` does those whose id the
 pattern finds, so that parts can be done apart and the whole told at the end. A change of drafters, gate, simulator or
@@ -55,6 +56,16 @@ class Bench:
             "median time to draft", found["median_draft_seconds"], "s", 3.0, cpu_seconds=(statistics.median(cpu),)
         )
         yield Figure("largest simulated cost over the reference's", found["largest_cost_ratio"], "x", 1.1)
+
+    def cost(self) -> dict[str, Any]:
+        """Of which solved tasks the cost is known: none of those that were not judged yet."""
+        found: dict[str, list[str]] = {"measured": [], "same set": [], "not known": []}
+        for task in self.tasks:
+            one = self._kept.known(f"rules {task.id}") or {}
+            same = "same set" if one.get("solved_by") == task.reference.digest else "not known"
+            if one.get("solved_at"):
+                found[same if one["cost_ratio"] is None else "measured"].append(task.id)
+        return {"cost": {**{how: len(ids) for how, ids in found.items()}, "not known": found["not known"]}}
 
     def nobody(self) -> Iterator[Figure]:
         """What is solved without an answer."""
@@ -113,7 +124,7 @@ def measure(arguments: Sequence[str] | None = None, kept: Path | None = None) ->
     version = digest_of(SOURCES) + ("" if chosen.fresh is None else f" fresh {chosen.fresh}")
     with ModelChild() as child:
         bench = Bench(child, Kept(kept or cache_folder() / "drafting.jsonl", version), tasks)
-        return main(bench.groups, __doc__, others)
+        return main(bench.groups, __doc__, others, bench.cost)
 
 
 if __name__ == "__main__":
