@@ -7,15 +7,19 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Response
 
 from api import repository
-from api.presentation import adapter_item
+from api.errors import PreconditionFailed
+from api.presentation import adapter_item, adapter_link
 from api.rest import PREFIX
-from api.rest.schemas import AdapterDetails, Adapters
-from api.security.identity import Reader, require_reviewer
+from api.rest.reviews import IfMatch, seen_in
+from api.rest.schemas import AdapterDetails, Adapters, DecisionBody, ReleasedAnswer
+from api.security.identity import Decider, Reader, principal_of, require_reviewer
 from pipeline.database.artefacts import read_artefact
-from pipeline.database.unit_of_work import reading
+from pipeline.database.unit_of_work import reading, unit_of_work
 from pipeline.errors import NotFound
 from pipeline.releases.bundles import bundle_for_download
+from pipeline.releases.models import Adapter
 from pipeline.releases.repository import get_adapter, list_adapters
+from pipeline.review.service import withdraw_adapter
 from pipeline.settings import get_settings
 from pipeline.verification.evidence import EVIDENCE_MEDIA
 
@@ -35,10 +39,29 @@ def get_adapters(_caller: Reader) -> dict[str, Any]:
 
 
 @router.get("/adapters/{number}", response_model=AdapterDetails)
-def get_one_adapter(_caller: Reader, number: Number) -> dict[str, Any]:
-    """One adapter with its manifest."""
+def get_one_adapter(_caller: Reader, number: Number, response: Response) -> dict[str, Any]:
+    """One adapter with its manifest. Its ETag is what a withdrawal must name."""
     with reading() as session:
-        return adapter_item(get_adapter(session, number))
+        adapter = get_adapter(session, number)
+        response.headers["ETag"] = f'"{tag_of(adapter)}"'
+        return adapter_item(adapter)
+
+
+def tag_of(adapter: Adapter) -> str:
+    """What was released, and whether it still is."""
+    return f"{adapter.digest}-{adapter.state}"
+
+
+@router.post("/adapters/{number}/withdraw", response_model=ReleasedAnswer)
+def withdraw(caller: Decider, number: Number, body: DecisionBody, if_match: IfMatch = None) -> dict[str, Any]:
+    """Take the adapter that If-Match names back; exactly the models that it served run again, without it."""
+    seen = seen_in(if_match)
+    with unit_of_work() as session:
+        adapter = repository.lock_adapter(session, number)
+        if seen != tag_of(adapter):
+            raise PreconditionFailed(f"Adapter {number} is not what If-Match names: look again.")
+        done = withdraw_adapter(session, number, principal_of(session, caller), reason=body.reason)
+        return {"adapter": adapter_link(adapter), "runs": [run.id for run in done.runs]}
 
 
 @router.get(

@@ -30,7 +30,7 @@ from pipeline.review.repository import get_candidate, list_candidates, lock_cand
 
 router = APIRouter(prefix=PREFIX, tags=["reviews"])
 Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
-IfMatch = Annotated[str | None, Header(max_length=400, description="The ETag of the review as it was seen.")]
+IfMatch = Annotated[str | None, Header(max_length=400, description="The ETag of what was seen.")]
 
 
 @router.get("/reviews", response_model=Reviews)
@@ -62,7 +62,7 @@ def seen_in(if_match: str | None) -> str:
     """The digest in If-Match. Raises `PreconditionRequired` if it names nothing that was seen."""
     tags = etags(if_match or "")
     if len(tags) != 1 or not (tags[0].startswith('"') and tags[0].endswith('"')):
-        raise PreconditionRequired("Send If-Match with the one ETag that GET of this review answered.")
+        raise PreconditionRequired("Send If-Match with the one ETag that GET of it answered.")
     return tags[0].strip('"')
 
 

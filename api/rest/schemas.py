@@ -371,7 +371,10 @@ class ReviewDetails(BaseModel):
 
 
 class ReleasedAnswer(BaseModel):
-    """What an approval caused; no adapter while a second person has to approve. `also`: what it caused elsewhere."""
+    """What an approval or a withdrawal caused; no adapter while a second person has to approve.
+
+    `also`: what was released elsewhere with it.
+    """
 
     adapter: AdapterLink | None
     runs: list[int]

@@ -30,7 +30,7 @@ def recorded(client: TestClient, headers: dict[str, str], paths: dict[str, Any])
         url = path
         for name, value in {**values, **extra}.items():
             url = url.replace("{" + name + "}", str(value))
-        decided = body is not None and path.startswith((f"{API}/reviews", f"{API}/rules"))
+        decided = body is not None and path.startswith((f"{API}/reviews", f"{API}/rules", f"{API}/adapters"))
         more = {"If-Match": _seen(client, path, extra["number"])} if decided else {}
         answer = client.request(method, url, json=body, headers={**headers, **more})
         assert answer.is_success, (method, url, answer.text)
@@ -42,9 +42,10 @@ def recorded(client: TestClient, headers: dict[str, str], paths: dict[str, Any])
 
 
 def _seen(client: TestClient, path: str, number: int) -> str:
-    """What a decision on this review or rule has to name."""
-    if path.startswith(f"{API}/reviews"):
-        return str(client.get(f"{API}/reviews/{number}").headers["etag"])
+    """What a decision on this review, adapter or rule has to name."""
+    noun = path.split("/")[3]
+    if noun in ("reviews", "adapters"):
+        return str(client.get(f"{API}/{noun}/{number}").headers["etag"])
     rows = client.get(f"{API}/rules", params={"state": "all"}).json()["rules"]
     return next(f'"{row["seen"]}"' for row in rows if row["id"] == number)
 
@@ -93,6 +94,7 @@ STORY: tuple[Step, ...] = (
     ("GET", f"{API}/blind-reviews/agreement", None, {}),
     ("GET", f"{API}/adapters", None, {}),
     ("GET", f"{API}/adapters/{{number}}", None, {"number": 1}),
+    ("POST", f"{API}/adapters/{{number}}/withdraw", {"reason": "It is wrong for long texts."}, {"number": 1}),
     ("GET", f"{API}/audit?limit=1", None, {}),
     ("GET", f"{API}/audit/decisions", None, {}),
     ("POST", f"{API}/tokens", {"label": "nightly export", "expires_in_days": 30}, {}),

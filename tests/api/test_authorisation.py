@@ -37,6 +37,7 @@ REVIEWERS = {
     *(("POST", f"/api/v1/rules/{{number}}/{verb}") for verb in ("accept", "reject")),
     ("POST", "/rules/{number}/{decision}"),
     ("POST", "/adapters/{number}/withdraw"),
+    ("POST", "/api/v1/adapters/{number}/withdraw"),
     ("POST", "/blind/{number}"),
 }
 MAY_REQUEST, MAY_DECIDE = {Role.REQUESTER, Role.ADMIN}, {Role.REVIEWER}

@@ -139,3 +139,27 @@ def test_of_two_reviewers_one_decides(client: TestClient, reviewer: Headers) -> 
     tag = seen(client)
     answers = [decide(client, "approve", {**reviewer, "If-Match": tag}).status_code for _ in range(2)]
     assert answers == [200, 409]
+
+
+def withdrawal(client: TestClient, headers: Headers, reason: str = "wrong for long texts") -> Any:
+    return client.post("/api/v1/adapters/1/withdraw", json={"reason": reason}, headers=headers)
+
+
+def test_a_withdrawal_names_what_was_seen_and_runs_the_served_models_again(
+    client: TestClient, reviewer: Headers, work: Callable[[], int]
+) -> None:
+    decide(client, "approve", {**reviewer, "If-Match": seen(client)})
+    work()
+    tag = client.get("/api/v1/adapters/1").headers["etag"]
+    for named, status in (({}, 428), ({"If-Match": "*"}, 428), ({"If-Match": f'"{"0" * 64}"'}, 412)):
+        assert withdrawal(client, {**reviewer, **named}).status_code == status
+    assert withdrawal(client, {**reviewer, "If-Match": tag}, reason=" ").status_code == 422
+    assert client.get("/api/v1/adapters/1").json()["state"] == "released", "what was refused changed nothing"
+    done = withdrawal(client, {**reviewer, "If-Match": tag})
+    assert (done.status_code, done.json()["adapter"]["id"], len(done.json()["runs"])) == (200, 1, 2)
+    assert withdrawal(client, {**reviewer, "If-Match": tag}).status_code == 412, "it is not what was seen any more"
+    again = client.get("/api/v1/adapters/1").headers["etag"]
+    assert withdrawal(client, {**reviewer, "If-Match": again}).status_code == 409
+    work()
+    outcomes = {row["model"]: row["outcome"] for row in client.get("/api/v1/models").json()["models"]}
+    assert outcomes == {"a/albert-one": "failed", "b/albert-two": "failed"}
