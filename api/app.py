@@ -71,6 +71,10 @@ def create_app() -> FastAPI:
 class Application(FastAPI):
     """FastAPI whose OpenAPI document also says what it cannot see: the problem document, and how callers are known."""
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._query_fields: dict[tuple[str, str], frozenset[str]] = {}
+
     def openapi(self) -> dict[str, Any]:
         """The document, made once."""
         if self.openapi_schema is None:
@@ -85,6 +89,14 @@ class Application(FastAPI):
             self.openapi_schema = document
         return self.openapi_schema
 
+    def query_fields(self, path: str, method: str) -> frozenset[str]:
+        """The names in the document of what may be asked for on a route; looked up once."""
+        if (path, method) not in self._query_fields:
+            operation = self.openapi()["paths"].get(path, {}).get(method, {})
+            names = (p["name"] for p in operation.get("parameters", ()) if p["in"] == "query")
+            self._query_fields[path, method] = frozenset(names)
+        return self._query_fields[path, method]
+
 
 def _drop_default_validation_answers(document: dict[str, Any]) -> None:
     """FastAPI announces its own 422 form; ours are problem documents, announced as 4XX."""
@@ -97,10 +109,7 @@ def _drop_default_validation_answers(document: dict[str, Any]) -> None:
 
 async def refuse_unknown_query(request: Request) -> None:
     """Refuse a query field that the route does not have: a misspelt filter must not answer with everything."""
-    operation = (
-        request.app.openapi()["paths"].get(request.scope["route"].path_format, {}).get(request.method.lower(), {})
-    )
-    known = {p["name"] for p in operation.get("parameters", ()) if p["in"] == "query"}
+    known = request.app.query_fields(request.scope["route"].path_format, request.method.lower())
     unknown = sorted(set(request.query_params) - known)
     if unknown:
         what = {"type": "extra_forbidden", "loc": ("query", unknown[0]), "msg": "Extra inputs are not permitted"}

@@ -15,6 +15,7 @@ from api.model_filter import cursor_of
 from api.model_list import as_csv, as_jsonl, every_item, items_of, next_cursor, page_of
 from api.presentation import model_details
 from api.rest import PREFIX
+from api.rest.query import documented, query_of
 from api.rest.schemas import Coverage, CoverageQuery, ExportQuery, ModelDetails, ModelsPage, ModelsQuery, ProfileQuery
 from api.security.identity import Reader, reader
 from pipeline.database.facts import is_demo
@@ -56,9 +57,10 @@ EXPORTS: dict[int | str, dict[str, Any]] = {
 router = APIRouter(prefix=PREFIX, tags=["models"])
 
 
-@router.get("/models", response_model=ModelsPage)
-def list_models(request: Request, query: Annotated[ModelsQuery, Query()]) -> Response:
+@router.get("/models", response_model=ModelsPage, openapi_extra=documented(ModelsQuery))
+def list_models(request: Request) -> Response:
     """Models, most downloaded first (or by name), in pages."""
+    query = query_of(request, ModelsQuery)
     reader(request)  # here and not as a dependency, which would cost a second thread's turn
     profile = query.profile or get_settings().profile
     wanted = query.wanted
@@ -93,9 +95,10 @@ def get_model(
         return model_details(session, model, query.profile or get_settings().profile)
 
 
-@router.get("/coverage", response_model=Coverage)
-def get_coverage(request: Request, query: Annotated[CoverageQuery, Query()]) -> Response:
+@router.get("/coverage", response_model=Coverage, openapi_extra=documented(CoverageQuery))
+def get_coverage(request: Request) -> Response:
     """How many models are supported and passing, by count and by downloads, real and synthetic weights apart."""
+    query = query_of(request, CoverageQuery)
     reader(request)
     with looking() as session:
         return as_json(coverage(session, query.profile or get_settings().profile, query.by))
