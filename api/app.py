@@ -33,6 +33,7 @@ from api.rest import (
     sweeps,
 )
 from api.security.middleware import Guard
+from api.warming import warmed
 from pipeline.settings import get_settings
 
 DISTRIBUTION = "spyre-adapter-factory"
@@ -51,6 +52,7 @@ def create_app() -> FastAPI:
         openapi_url=f"{PREFIX}/openapi.json",
         docs_url=None,
         redoc_url=None,
+        lifespan=warmed,
     )
     rest = APIRouter(dependencies=[Depends(refuse_unknown_query)], responses=PROBLEMS)
     nouns = (models, findings, requests, reviews, blind, rules, adapters, sweeps, runs, profiles, bench, costs)

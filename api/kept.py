@@ -75,6 +75,12 @@ class Kept:
         for thread in list(self._counting.values()):
             thread.join()
 
+    def forget_costs(self) -> None:
+        """Count again as soon as anything happens: what was counted first also built its statement, and took longer."""
+        with self._lock:
+            for entry in self._entries.values():
+                entry.fresh_until = 0.0
+
     def _find(self, key: Key) -> _Entry | None:
         with self._lock:
             return self._entries.get(key)

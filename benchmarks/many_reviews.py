@@ -15,12 +15,14 @@ from sqlalchemy.orm import Session
 from benchmarks.many_models import BEGAN, CANDIDATES
 from pipeline.database.accounts import ensure_principal
 from pipeline.database.models import Principal, PrincipalKind, Role
-from pipeline.review.models import BlindAnswer, BlindReview, CandidateRow, CandidateState
+from pipeline.review.models import SCRIPTED, BlindAnswer, BlindReview, CandidateRow, CandidateState
 from pipeline.rules.models import RuleProposal, RuleState
 
 KNOWN = range(CANDIDATES - 11, CANDIDATES + 1)
 """Candidates of the database whose truth is known; every third is good."""
 REVIEWERS = ("Annegret Hinterhuber", "reviewer-2@example.org")
+MODEL = "example/drafter-8b"
+"""Who drafted what did not come from a script."""
 RULES: tuple[dict[str, Any], ...] = (
     {"name": "drafted_pow_1", "match": "pow(x, 3.0)", "to": "mul(x, mul(x, x))", "domain": "|x| <= 8",
      "near_misses": ["pow(x, 4.0)", "pow(x, 2.0)", "pow(y, 3.0)"],
@@ -57,8 +59,10 @@ def _rules(reviewer: Principal) -> Iterator[dict[str, Any]]:
     waiting = {"state": RuleState.WAITING, "principal_id": None, "principal_kind": None, "reason": "",
                "decided_at": None}  # fmt: skip
     for number, rule in enumerate(RULES, start=1):
-        yield {"digest": hashlib.sha256(rule["name"].encode()).hexdigest(), "candidate_id": number, "model": "scripted",
-               "scripted": number == 1, "data": {**rule, "data": {}}, "created_at": BEGAN,
+        scripted = number == 1
+        yield {"digest": hashlib.sha256(rule["name"].encode()).hexdigest(), "candidate_id": number,
+               "model": SCRIPTED if scripted else MODEL, "scripted": scripted,
+               "data": {**rule, "data": {}}, "created_at": BEGAN,
                **(decided if number == len(RULES) else waiting)}  # fmt: skip
 
 

@@ -54,14 +54,15 @@ HOUR = timedelta(hours=1)
 @router.get("/")
 def show_overview(request: Request, _caller: Reader) -> Response:
     """The first page."""
+    return render(request, "overview.html", **overview(request.app.state.kept))
+
+
+def overview(kept: Kept) -> dict[str, Any]:
+    """Everything the page says. Raises what `reading` does of a database that cannot be read."""
     profile = get_settings().profile
     with reading() as session:
         now = database_now(session)
-        context = {
-            **_above(session, profile, now, request.app.state.kept),
-            **_below(session, profile, now, request.app.state.kept),
-        }
-    return render(request, "overview.html", **context)
+        return {**_above(session, profile, now, kept), **_below(session, profile, now, kept)}
 
 
 def _above(session: Session, profile: str, now: datetime, kept: Kept) -> dict[str, Any]:

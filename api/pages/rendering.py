@@ -58,6 +58,12 @@ def environment() -> Environment:
     return found
 
 
+def compile_templates() -> None:
+    """Compile all of them: otherwise the first answer that needs one waits for it."""
+    for name in environment().list_templates():
+        environment().get_template(name)
+
+
 def render(request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
     """The page, in the frame."""
     frame = frame_of(request)

@@ -195,3 +195,18 @@ def test_what_changed_between_two_listings_is_counted_and_named(many: TestClient
     assert [m.now for m in found.shown["entered"]] == [49, 99, 149, 199, 249]
     assert all(m.before != m.now for m in found.shown["moved"])
     assert "24 entered" in many.get("/").text
+
+
+def test_the_overview_shows_how_things_develop(many: TestClient) -> None:
+    page = many.get("/").text
+    for heading, figure in (
+        ("Where models stop", r"<th scope=\"row\">listed</th>.*?<td class=\"num\">1\u202f200</td>"),
+        ("Cheapest sets to mend", r"% of the downloads</th>"),
+        ("Coverage over time", r"<summary>As a table: \d+ days on which verdicts changed</summary>"),
+        ("Families on each device profile", r"<td class=\"h\d\">\d+ of \d+</td>"),
+        ("Queue", r"<dt>Last hour</dt><dd>\d+ ended"),
+        ("Verifier's error rates", "Not measured"),
+        ("Drafters", r"<dt>Cost in all</dt>"),
+        ("New this week in the catalogue", r"From listing to verdict"),
+    ):
+        assert re.search(rf"<h\d>{heading}</h\d>.*?{figure}", page, re.S), heading
