@@ -170,9 +170,13 @@ def _runs(m: dict[str, Any]) -> Iterator[dict[str, Any]]:
             "fingerprint": _digest(m["family"]) if stage == "capture" else None, "downloads": m["downloads"],
             "weights": m["weights"] if stage == "execute" else None,
             "seconds": None if queued else 0.3 + (m["number"] % 70) / 10, "measurements": _measured(m, stage),
-            "reason": f"{len(m['causes'])} causes" if m["outcome"] == "failed" and stage == "capture" else "",
+            "reason": _counted(m["causes"]) if m["outcome"] == "failed" and stage == "capture" else "",
             "finished_at": None if queued else m["at"] + timedelta(minutes=RUN_OF_STAGE[stage]),
         }  # fmt: skip
+
+
+def _counted(causes: list[Any]) -> str:
+    return f"{len(causes)} cause{'s' if len(causes) != 1 else ''}"
 
 
 def _outcome(m: dict[str, Any], stage: str) -> str:
@@ -212,7 +216,7 @@ def _status(m: dict[str, Any]) -> dict[str, Any]:
         "checkpoint_id": m["number"], "profile": PROFILE, "run_id": _run_id(m, stage), "stage": stage,
         "adapter_id": m["adapter"] if passed else None, "outcome": m["outcome"], "supported": passed,
         "kind": m["causes"][0][0] if m["outcome"] == "failed" else None, "weights": m["weights"] if passed else None,
-        "reason": f"{len(m['causes'])} causes: Spyre backend does not support: {m['causes'][0][1]}"
+        "reason": f"{_counted(m['causes'])}: Spyre backend does not support: {m['causes'][0][1]}"
         if m["outcome"] == "failed" else "", "tier": "sweep", "fingerprint": _digest(m["family"]),
         "depth": "6 of 24" if passed and m["number"] % 13 == 0 else None, "updated_at": m["at"],
         "environment": environment_digest(PROFILE) if m["number"] % 7 else "0" * 64, "downloads": m["downloads"],

@@ -226,6 +226,12 @@ def test_published_error_rates_are_counts_by_class(story: TestClient) -> None:
     assert '<td class="num">1 of 90</td>' in story.get("/scores").text
 
 
+def test_an_error_says_once_what_is_wrong_and_then_what_to_do(browser: TestClient) -> None:
+    main = browser.get("/nope").text.partition("<main")[2]
+    assert main.count("Not Found") == 1
+    assert "Check the address; the pages in the menu list everything there is." in main
+
+
 def test_an_empty_installation_says_what_to_do(browser: TestClient) -> None:
     assert "spyre-factory sweep" in browser.get("/").text
     assert "No candidate waits." in browser.get("/review").text

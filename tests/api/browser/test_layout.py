@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
+from api.pages.rendering import static_files
+
 from .conftest import Story, Watched
 
 pytestmark = pytest.mark.browser
@@ -71,6 +73,43 @@ def _looked_at(page: Page, views: tuple[tuple[str, int, str], ...] = VIEWS) -> I
         page.set_viewport_size({"width": width, "height": 850})
         page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
         yield f"{name} {theme}", page.evaluate(PROBLEMS)
+
+
+OVER_NUMBERS = """() => [...document.querySelectorAll(".code span:has(> b)")].flatMap((line) => {
+    const range = document.createRange();
+    range.selectNodeContents(line.lastChild);
+    const end = line.firstChild.getBoundingClientRect().right;
+    const rows = [...range.getClientRects()].filter((box) => box.width > 0);
+    return [{ rows: rows.length, over: rows.some((box) => box.left < end - 1) }];
+})"""
+"""Of each line of code: how many rows it takes, and whether one of them begins below its number."""
+
+
+def test_a_wrapped_line_of_code_keeps_clear_of_the_numbers(story: str, visitor: Callable[..., Watched]) -> None:
+    page = visitor(story, viewport={"width": 390, "height": 850}).open("/review/1")
+    lines = page.evaluate(OVER_NUMBERS)
+    assert any(line["rows"] > 1 for line in lines)
+    assert [line for line in lines if line["over"]] == []
+
+
+def test_a_table_that_goes_on_has_a_shade_at_its_edge_until_its_end(chromium: Browser) -> None:
+    page = chromium.new_page(viewport={"width": 400, "height": 300})
+    sheet = static_files()["app.css"].content.decode()
+    table = "<section><div class='scroll'><table><tr><td></table></div></section>"
+    page.set_content(f"<style>{sheet} td {{ height: 90px; }}</style>{table}")
+
+    def edge(width: str, left: int) -> bytes:
+        page.locator("table").evaluate("(table, width) => { table.style.minWidth = width; }", width)
+        page.locator(".scroll").evaluate("(box, left) => { box.scrollLeft = left; }", left)
+        box = page.locator(".scroll").bounding_box()
+        assert box is not None
+        clip = {"x": box["x"] + box["width"] - 20, "y": box["y"] + 30, "width": 10, "height": 10}
+        return page.screenshot(clip=clip)  # type: ignore[arg-type]
+
+    fits = edge("100%", 0)
+    assert edge("900px", 0) != fits
+    assert edge("900px", 900) == fits
+    page.close()
 
 
 def test_the_check_finds_what_it_is_for(chromium: Browser) -> None:
