@@ -28,7 +28,8 @@ class Source:
 
     def read(self, after: int) -> Batch:
         self.looks += 1
-        return Batch([event for event in self.events if event.number > after][:3], self.ended)
+        left = [event for event in self.events if event.number > after]
+        return Batch(left[:3], self.ended and len(left) <= 3)
 
 
 class Follower(NamedTuple):

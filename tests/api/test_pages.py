@@ -298,6 +298,13 @@ def test_the_review_page_shows_what_a_reviewer_needs(story: TestClient) -> None:
     assert page.count('<svg class="dot"') == 3 * 6 + 2 * 2 + 4 + 1  # cases on device and CPU, controls, the key
 
 
+def test_where_stock_has_no_line_to_show_no_half_of_the_page_stands_empty(story: TestClient) -> None:
+    patches = story.get("/review/1").text.split('<article class="card patch"')[1:]
+    assert {"No single line" in patch for patch in patches} == {True, False}
+    for patch in patches:
+        assert ('<div class="diff whole">' in patch) is ("No single line" in patch)
+
+
 def test_scripted_candidates_say_so_on_every_page_that_shows_them(story: TestClient) -> None:
     assert "counts in no figure" in story.get("/review/2").text
     assert '<span class="tag">scripted</span>' in story.get("/review").text
