@@ -23,7 +23,7 @@ from pipeline.settings import get_settings
 from pipeline.sweeps.models import Checkpoint
 from pipeline.work.models import Run
 
-from .work import Work, until
+from .work import Work, holds, until
 
 CHILD = Path(__file__).with_name("drafting_child.py")
 BUDGET_USD = 1.0
@@ -105,6 +105,7 @@ def test_scenarios_in_a_running_service(names: tuple[str, ...], kind: str, made:
         made.start("dispatcher")
         made.start("worker")
         Work(*models.values(), apart=True).wait()
+    holds()
     runs, found = drafts(), candidates()
     right = {runs[models[name]] for name in names if ENDS[name] == "patch"}
     assert set(found) == right, "a hostile endpoint leaves nothing in the queue"
@@ -137,6 +138,7 @@ def test_a_worker_that_is_killed_while_it_drafts_leaves_the_draft_to_another(mad
         point({model: quick})
         made.start("worker")
         work.wait()
+    holds()
     run_id = drafts()[model]
     asked, entries = answers(run_id), ledger(run_id)
     assert conversations(run_id)[-1]["outcome"] == "patch"

@@ -13,12 +13,14 @@ import psutil
 import pytest
 
 from benchmarks.installation import Installation
-from pipeline.database.accounts import ensure_principal
+from pipeline.database.accounts import ensure_principal, local_reviewer
 from pipeline.database.models import PrincipalKind, Role
-from pipeline.database.unit_of_work import reading, unit_of_work
+from pipeline.database.unit_of_work import database_now, reading, unit_of_work
 from pipeline.errors import FactoryError
 from pipeline.releases.models import Adapter
 from pipeline.review.candidates import get_candidate
+from pipeline.review.errors import StaleApproval
+from pipeline.review.models import CandidateState, EvidenceRow
 from pipeline.review.service import approve, seen_digest
 from pipeline.settings import get_settings
 from pipeline.work.models import Run
@@ -27,7 +29,7 @@ from pipeline.work.worker import work_on
 from ..pipeline.conftest import FAKE_CHILD
 from .proxy import CommitEater
 from .schedules import Runner
-from .work import Work, until
+from .work import Work, holds, until
 
 pytestmark = [pytest.mark.postgres, pytest.mark.redis, pytest.mark.timeout(240)]
 BOTH = pytest.mark.parametrize("kind", ["service", "embedded"])
@@ -173,6 +175,7 @@ def test_the_answer_to_a_commit_is_lost(service: Installation, monkeypatch: pyte
         run = session.get_one(Run, 1)
         assert (run.state, run.outcome, run.attempts) == ("done", "passed", 1)
     assert [run.stage for run in work.runs()] == ["inspect", "capture"], "what follows was made once"
+    holds()
 
 
 def test_the_same_message_twice_at_once(service: Installation) -> None:
@@ -186,6 +189,7 @@ def test_the_same_message_twice_at_once(service: Installation) -> None:
     assert sorted(done) == [False, False, False, True]
     assert calls(service.settings.data_dir) == {"inspect a/stock-pause-inspect": 1}
     assert [run.fence for run in work.runs() if run.stage == "inspect"] == [1]
+    holds()
 
 
 def test_a_full_disk_is_our_fault(embedded: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,6 +205,7 @@ def test_a_full_disk_is_our_fault(embedded: Installation, monkeypatch: pytest.Mo
     (execute,) = [run for run in work.runs() if run.stage == "execute"]
     assert (execute.state, execute.outcome) == ("queued", None), "tried again, and no verdict"
     assert "No space left" in execute.reason
+    holds()
     monkeypatch.setattr(os, "fsync", real)
     embedded.start("worker")
     embedded.start("dispatcher")
@@ -238,6 +243,43 @@ def test_two_reviewers_at_once(kind: str, request: pytest.FixtureRequest) -> Non
         assert session.query(Adapter).filter_by(candidate_id=1).count() == 1
     until(lambda: rested())
     work.ends_well()
+
+
+def test_what_was_seen_has_changed(embedded: Installation) -> None:
+    """New evidence comes between a reviewer's look and the decision: nothing is released on the old look."""
+    embedded.start("worker")
+    embedded.start("dispatcher")
+    work = Work("a/one")
+    work.ends_well()
+    with reading() as session:
+        seen = seen_digest(get_candidate(session, 1))
+    newer = come_between()
+    assert newer != seen
+    with pytest.raises(StaleApproval), unit_of_work() as session:
+        approve(session, 1, local_reviewer(session), seen=seen, reason="ok")
+    holds(at_rest=True)
+    with reading() as session:
+        assert session.query(Adapter).filter_by(candidate_id=1).count() == 0
+        assert get_candidate(session, 1).state == CandidateState.WAITING
+    with unit_of_work() as session:
+        approve(session, 1, local_reviewer(session), seen=newer, reason="ok")
+    until(lambda: rested())
+    work.ends_well()
+    with reading() as session:
+        assert session.query(Adapter).filter_by(candidate_id=1).count() == 1
+
+
+def come_between() -> str:
+    """Evidence of another environment for the first candidate; what a reviewer has to have seen from now on."""
+    with unit_of_work() as session:
+        candidate = get_candidate(session, 1)
+        old = candidate.evidence[0]
+        copied = ("candidate_id", "checkpoint_id", "run_id", "candidate_digest", "tier", "outcome", "complete")
+        values = {name: getattr(old, name) for name in (*copied, "measurements", "evidence", "artefacts")}
+        now = database_now(session)
+        session.add(EvidenceRow(**values, environment="e" * 64, digest="d" * 64, created_at=now))
+    with reading() as session:
+        return seen_digest(get_candidate(session, 1))
 
 
 def rested() -> bool:

@@ -18,6 +18,8 @@ from pipeline.sweeps.schemas import SweepOptions
 from pipeline.sweeps.service import start_sweep
 from pipeline.work.control import cancel_everything
 
+from .work import holds
+
 pytestmark = [pytest.mark.postgres, pytest.mark.redis]
 WRITERS, EACH = 3, 40
 Ids = Iterator[int]
@@ -86,6 +88,7 @@ def test_no_event_is_lost_or_repeated_when_a_process_is_killed(
     written = WRITERS * EACH + 1
     assert reader.seen[:written] == list(range(1, written + 1)), "each once, in order"
     assert reader.seen == list(range(1, len(reader.seen) + 1))
+    holds()
 
 
 def write_while(sweep: int, work: Callable[[], bool]) -> bool:

@@ -88,10 +88,15 @@ class Work:
         self.wait(supervise=supervise)
         with unit_of_work() as session:
             close_finished(session)
-        with reading() as session:
-            assert broken(violations(session, at_rest=True)) == []
+        holds(at_rest=True)
         wrong = {name: outcome for name, outcome in self.outcomes().items() if passed in name and outcome != "passed"}
         assert wrong == {}
+
+
+def holds(*, at_rest: bool = False) -> None:
+    """Every invariant holds; `at_rest`, everything that was begun has ended too."""
+    with reading() as session:
+        assert broken(violations(session, at_rest=at_rest)) == []
 
 
 def until(claim: Callable[[], bool], seconds: float = 60.0) -> None:
