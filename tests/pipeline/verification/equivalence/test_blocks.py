@@ -186,7 +186,7 @@ def test_without_a_border_the_whole_vocabulary_goes_through_whole_models(
     assert not honest.paired
 
 
-def test_both_documents_read_the_same_fp64_tensors(documents: Documents, model_of: ModelOf) -> None:
+def test_replays_of_the_stock_document_read_the_same_fp64_tensors(documents: Documents, model_of: ModelOf) -> None:
     subject = subject_of(model_of("bert"), SEED)
     one, other = (
         {t.data_ptr() for t in ModelReplay(documents["bert"], subject.tensors, Precision.FP64).constants("cpu")}
