@@ -21,6 +21,9 @@ HUB_AT_IMPORT = ("HF_ENDPOINT", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 """What the Hub's client reads once, when it is imported; the rest it reads when it is used."""
 MODEL_VARIABLES = ("OPENAI_BASE_URL", "OPENAI_API_KEY")
 SETTINGS_PREFIX = "SPYRE_FACTORY_"
+LLM_SETTINGS = tuple(name for name in Settings.model_fields if name.startswith("llm_"))
+DRAFTING_SETTINGS = ("database_url", "drafters", "fault", "test_mode", *LLM_SETTINGS)
+"""What drafting reads of the service's settings: no token, no secret of log-ins, webhooks or signatures, no broker."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +38,8 @@ class Stage:
     """With `base_mb`, what a run of the stage is expected to need before one has been measured."""
     trusted: bool = False
     variables: tuple[str, ...] = ()
-    service_settings: bool = False
-    """True hands on the service's own settings: the stage writes trajectories and budgets to the database itself."""
+    service_settings: tuple[str, ...] = ()
+    """The service's own settings that are handed on to a stage that writes to the database itself."""
 
 
 STAGES: dict[StageName, Stage] = {
@@ -46,7 +49,7 @@ STAGES: dict[StageName, Stage] = {
         Stage(StageName.CAPTURE, 300, 8_192),
         Stage(StageName.EXECUTE, 900, 12_288, bytes_per_parameter=16),
         Stage(StageName.DIAGNOSE, 600, 12_288, bytes_per_parameter=16),
-        Stage(StageName.DRAFT, 900, 8_192, trusted=True, variables=MODEL_VARIABLES, service_settings=True),
+        Stage(StageName.DRAFT, 900, 8_192, trusted=True, variables=MODEL_VARIABLES, service_settings=DRAFTING_SETTINGS),
         Stage(StageName.VERIFY, 1_500, 12_288, bytes_per_parameter=24),
         Stage(StageName.REPLAY, 2_700, 20_480, base_mb=3_000, bytes_per_parameter=24),
     )
@@ -85,6 +88,5 @@ def _let_through(stage: Stage, outside: Mapping[str, str]) -> dict[str, str]:
     named = {name: outside[name] for name in stage.variables if name in outside}
     if "HF_TOKEN" in stage.variables or "HF_ENDPOINT" in stage.variables:
         named |= {"HF_HUB_OFFLINE": outside.get("HF_HUB_OFFLINE", "0"), "TRANSFORMERS_OFFLINE": "1"}
-    if stage.service_settings:
-        named |= {name: value for name, value in outside.items() if name.startswith(SETTINGS_PREFIX)}
-    return named
+    ours = [f"{SETTINGS_PREFIX}{name.upper()}" for name in stage.service_settings]
+    return named | {name: outside[name] for name in ours if name in outside}
