@@ -1,7 +1,7 @@
 """Query fields of the lists that are asked most, read by their model alone.
 
-FastAPI looks at every field of a parameter model anew for each request, which costs such a list a sixth of its time.
-The document that it writes of them is taken from FastAPI itself, so that both say the same.
+FastAPI looks at every field of a parameter model anew for each request, a tenth of a millisecond
+for the list of models. The document that it writes of them is taken from FastAPI itself, so that both say the same.
 """
 
 from __future__ import annotations
