@@ -52,4 +52,6 @@ def as_text(result: dict[str, Any]) -> str:
         f"  {f['kind']:<18} {f['op']:<45} {f['source']}  x{f['count']}  {f['message'][:110]}"
         for f in result["failures"]
     ]
+    if result["outcome"] != "passed" and result.get("reason"):
+        lines.append(result["reason"])
     return "\n".join([*lines, result["next"]])
