@@ -68,7 +68,7 @@ def test_a_refusal_for_another_reason_is_not_right() -> None:
 
 def test_an_honest_candidate_with_a_pooling_is_verified_whole_in_the_full_run() -> None:
     pooled = [i for i in items(full=True) if i.pooling]
-    assert {i.pooling for i in pooled} == {"cls", "lasttoken"}
+    assert {i.pooling for i in pooled} == {"cls", "lasttoken", "weightedmean"}
     assert all(i.whole and i.expected == ACCEPT for i in pooled)
     assert not [i for i in items(full=False) if i.pooling]
 
