@@ -24,13 +24,13 @@ def cause(kind: FailureKind) -> dict[str, object]:
 @pytest.mark.parametrize("kind", sorted(IMPOSSIBLE))
 def test_what_cannot_be_patched_says_why_and_is_never_a_pass(kind: FailureKind) -> None:
     assert not is_harmless(cause(kind))
-    assert next_step([cause(kind)], "") == f"cannot be patched: {IMPOSSIBLE[kind]}"
+    assert next_step([cause(kind)], "", []) == f"cannot be patched: {IMPOSSIBLE[kind]}"
 
 
 @pytest.mark.parametrize("kind", sorted(NOT_NEEDED))
 def test_right_values_need_no_patch(kind: FailureKind) -> None:
     assert is_harmless(cause(kind))
-    assert next_step([cause(kind)], "") == "No patch is needed."
+    assert next_step([cause(kind)], "", []) == "No patch is needed."
 
 
 def test_an_overflow_of_the_host_asks_for_no_patch_and_keeps_its_measurements() -> None:
