@@ -12,7 +12,6 @@ from sqlalchemy.orm import Session, selectinload
 from pipeline.database.models import Artefact, LoginSession, OutboxEvent, Principal, SessionKind
 from pipeline.errors import NotFound
 from pipeline.releases.models import Adapter
-from pipeline.releases.repository import get_adapter
 from pipeline.review.models import CandidateCheckpoint, CandidateRow, CandidateState, EvidenceRow, ReviewRow
 from pipeline.sweeps.models import CatalogueEntry, Checkpoint, CheckpointStatus, Model, Sweep, SweepRun
 from pipeline.sweeps.repository import newest_checkpoints
@@ -210,12 +209,6 @@ def get_artefact(session: Session, digest: str) -> Artefact:
     if artefact is None:
         raise NotFound(f"No artefact {digest!r} is stored.")
     return artefact
-
-
-def lock_adapter(session: Session, number: int) -> Adapter:
-    """The adapter with this number as it is now; nobody else changes it until the transaction ends."""
-    query = select(Adapter).where(Adapter.id == number).with_for_update().execution_options(populate_existing=True)
-    return session.scalar(query) or get_adapter(session, number)
 
 
 def get_run(session: Session, run_id: int) -> Run:

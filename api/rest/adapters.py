@@ -18,7 +18,7 @@ from pipeline.database.unit_of_work import reading, unit_of_work
 from pipeline.errors import NotFound
 from pipeline.releases.bundles import bundle_for_download
 from pipeline.releases.models import Adapter
-from pipeline.releases.repository import get_adapter, list_adapters
+from pipeline.releases.repository import get_adapter, list_adapters, lock_adapter
 from pipeline.review.service import withdraw_adapter
 from pipeline.settings import get_settings
 from pipeline.verification.evidence import EVIDENCE_MEDIA
@@ -57,7 +57,7 @@ def withdraw(caller: Decider, number: Number, body: DecisionBody, if_match: IfMa
     """Take the adapter that If-Match names back; exactly the models that it served run again, without it."""
     seen = seen_in(if_match)
     with unit_of_work() as session:
-        adapter = repository.lock_adapter(session, number)
+        adapter = lock_adapter(session, number)
         if seen != tag_of(adapter):
             raise PreconditionFailed(f"Adapter {number} is not what If-Match names: look again.")
         done = withdraw_adapter(session, number, principal_of(session, caller), reason=body.reason)

@@ -17,6 +17,12 @@ def get_adapter(session: Session, adapter_id: int) -> Adapter:
     return adapter
 
 
+def lock_adapter(session: Session, adapter_id: int) -> Adapter:
+    """The adapter, locked until the transaction ends, as it is now. Raises `UnknownAdapter`."""
+    query = select(Adapter).where(Adapter.id == adapter_id).with_for_update().execution_options(populate_existing=True)
+    return session.scalar(query) or get_adapter(session, adapter_id)
+
+
 def usable_adapters(session: Session, profile: str, releases_mode: str) -> list[Adapter]:
     """Adapters that may be used on `profile`, the preferred first: service releases, then bundled, newest first.
 

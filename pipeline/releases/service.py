@@ -97,7 +97,7 @@ def _store(session: Session, manifest: dict[str, Any], candidate: CandidateRow |
 
 def withdraw(session: Session, adapter_id: int, reason: str) -> Adapter:
     """Take an adapter back; its row, manifest and evidence stay. Raises `UnknownAdapter`, `AlreadyWithdrawn`."""
-    adapter = repository.get_adapter(session, adapter_id)
+    adapter = repository.lock_adapter(session, adapter_id)
     if adapter.state == AdapterState.WITHDRAWN:
         raise AlreadyWithdrawn(f"Adapter {adapter.name!r} version {adapter.version} is withdrawn already.")
     adapter.state, adapter.withdrawn_reason = AdapterState.WITHDRAWN, reason
